@@ -1,0 +1,1 @@
+"""The programs behind `ds2 VERB`."""

@@ -1,0 +1,1 @@
+"""CTC and the recurrence: Python faces of the operations where the time goes."""

@@ -1,0 +1,5 @@
+"""Packaging lies in setup.cfg."""
+
+import setuptools
+
+setuptools.setup()
