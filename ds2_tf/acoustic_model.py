@@ -1,0 +1,98 @@
+"""A trained network with all around it: waveforms in, log-probabilities of symbols out."""
+
+import os
+import pathlib
+
+import tensorflow as tf
+
+from ds2_tf import checkpoint, config, features, model, normalization
+from ds2_tf.alphabet import Alphabet
+from ds2_tf.errors import UserError
+
+BEST_WEIGHTS = pathlib.PurePath("best", "weights.npz")
+
+
+class AcousticModel(tf.Module):
+    """Features, normalisation and network as one function of the waveform.
+
+    Attributes:
+      config: the settings of the run that trained it.
+      alphabet: what its labels mean.
+      network: the Keras model.
+      normalization: the training set's feature statistics.
+    """
+
+    def __init__(
+        self,
+        run_config: config.RunConfig,
+        alphabet: Alphabet,
+        statistics: normalization.Normalization,
+        network: model.DeepSpeech2,
+    ) -> None:
+        super().__init__(name="acoustic_model")
+        self.config = run_config
+        self.alphabet = alphabet
+        self.normalization = statistics
+        self.network = network
+
+    @property
+    def feature_config(self) -> features.FeatureConfig:
+        """How waveforms become features."""
+        return self.config.features
+
+    @property
+    def sample_rate_hz(self) -> int:
+        """Rate of the waveforms that it takes."""
+        return self.feature_config.sample_rate_hz
+
+    @property
+    def seconds_per_frame(self) -> float:
+        """Time between two output frames."""
+        return self.feature_config.step * self.config.model.time_stride / self.sample_rate_hz
+
+    @classmethod
+    def load(cls, workdir: str | os.PathLike) -> "AcousticModel":
+        """Reads the best weights of a run.
+
+        Raises:
+          UserError: when the folder lacks a file or holds a damaged one.
+        """
+        folder = pathlib.Path(workdir)
+        run_config = config.load(folder / "config.json")
+        alphabet = Alphabet.load(folder / "alphabet.json")
+        statistics = normalization.load(folder / "normalization.npz")
+        network = model.DeepSpeech2(
+            run_config.model, run_config.features.num_bins, alphabet.num_labels
+        )
+        weights = folder / BEST_WEIGHTS
+        if not weights.exists():
+            raise UserError(f"{weights}: not found; `ds2 train` writes it after its first epoch")
+        checkpoint.restore(weights, checkpoint.model_arrays(network))
+        return cls(run_config, alphabet, statistics, network)
+
+    @tf.function(
+        input_signature=[tf.TensorSpec([None, None], tf.float32), tf.TensorSpec([None], tf.int32)]
+    )
+    def log_probabilities(
+        self, waveforms: tf.Tensor, lengths: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns log-probabilities [B, T', V] float32, zero past each length, and lengths [B].
+
+        Args:
+          waveforms: [B, S] float32 in [-1, 1] at `sample_rate_hz`.
+          lengths: [B] int32, samples of each utterance; what lies past them is ignored.
+        """
+        spectrograms, feature_lengths = features.log_spectrogram(
+            self.feature_config, waveforms, lengths
+        )
+        outputs = self.network(
+            {
+                "features": self.normalization(spectrograms, feature_lengths),
+                "feature_lengths": feature_lengths,
+            },
+            training=False,
+        )
+        log_probabilities = model.masked_log_probabilities(
+            outputs["logits"], outputs["logit_lengths"]
+        )
+        return log_probabilities, outputs["logit_lengths"]

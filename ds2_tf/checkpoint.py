@@ -1,0 +1,96 @@
+"""Checkpoints: all that a run needs to go on as if it had never stopped."""
+
+import json
+import os
+import pathlib
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+
+from ds2_tf import atomic
+from ds2_tf.errors import UserError
+
+_METADATA = "metadata.json"
+
+
+def model_arrays(model: keras.Model) -> dict[str, Any]:
+    """Returns a model's variables by stable names: weights, running averages, dropout's seeds."""
+    variables = {}
+    for layer in model.layers:
+        for variable in layer.variables:
+            own = variable.path.startswith(f"{layer.name}/")
+            name = variable.path if own else f"{layer.name}/{variable.name}"
+            if name in variables:
+                raise ValueError(f"two variables of the model have the name {name}")
+            variables[name] = variable
+    return variables
+
+
+def optimizer_arrays(optimizer: keras.optimizers.Optimizer) -> dict[str, Any]:
+    """Returns an optimizer's variables by number: step count, learning rate, moments."""
+    return {f"optimizer/{i:04d}": v for i, v in enumerate(optimizer.variables)}
+
+
+def save(path: str | os.PathLike, variables: Mapping[str, Any], metadata: dict[str, Any]) -> None:
+    """Writes variables and JSON metadata to one file, whole or not at all."""
+    arrays = {name: keras.ops.convert_to_numpy(value) for name, value in variables.items()}
+    with atomic.open_for_write(path, "wb") as file:
+        arrays[_METADATA] = np.array(json.dumps(metadata))
+        np.savez(file, allow_pickle=False, **arrays)
+
+
+def restore(path: str | os.PathLike, variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Assigns the saved values to the variables and returns the metadata.
+
+    Raises:
+      UserError: when the file is missing, damaged, or of another model.
+    """
+    try:
+        with np.load(path) as arrays:
+            metadata = json.loads(str(arrays[_METADATA]))
+            saved = {name: arrays[name] for name in arrays.files if name != _METADATA}
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise UserError(
+            f"{path}: not a readable checkpoint ({error}); take an older one"
+        ) from error
+    for name, variable in variables.items():
+        if name not in saved or saved[name].shape != tuple(variable.shape):
+            found = saved[name].shape if name in saved else "nothing"
+            raise UserError(
+                f"{path}: made by another model: {name} has shape {tuple(variable.shape)} here and "
+                f"{found} there; use the config that lies beside the checkpoint"
+            )
+    for name, variable in variables.items():
+        variable.assign(saved[name])
+    return metadata
+
+
+class CheckpointFolder:
+    """The last few checkpoints of a run, named by their step."""
+
+    def __init__(self, folder: str | os.PathLike, keep: int = 3) -> None:
+        if keep < 1:
+            raise ValueError(f"keep must be >= 1. Received: {keep}")
+        self._folder = pathlib.Path(folder)
+        self._keep = keep
+
+    def latest(self) -> pathlib.Path | None:
+        """Returns the newest checkpoint, or None."""
+        paths = self._paths()
+        return paths[-1] if paths else None
+
+    def save(
+        self, step: int, variables: Mapping[str, Any], metadata: dict[str, Any]
+    ) -> pathlib.Path:
+        """Writes the checkpoint of a step and removes those that are too old."""
+        path = self._folder / f"step_{step:09d}.npz"
+        save(path, variables, metadata)
+        for old in self._paths()[: -self._keep]:
+            old.unlink()
+        return path
+
+    def _paths(self) -> list[pathlib.Path]:
+        return sorted(self._folder.glob("step_*.npz"))

@@ -1,0 +1,175 @@
+"""A run's configuration: from an editable ConfigDict to frozen dataclasses, and to a file."""
+
+import dataclasses
+import difflib
+import json
+import os
+from typing import Any
+
+import ml_collections
+
+from ds2_tf import alphabet as alphabet_lib
+from ds2_tf import atomic
+from ds2_tf.augment import AugmentConfig
+from ds2_tf.batching import BatchConfig
+from ds2_tf.errors import UserError
+from ds2_tf.features import FeatureConfig
+from ds2_tf.model import ModelConfig
+from ds2_tf.optimizer import OptimizerConfig
+from ds2_tf.schedule import ScheduleConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class AlphabetConfig:
+    """The symbols to write.
+
+    Attributes:
+      symbols: one string of them all; empty takes every character of the training transcripts.
+      case: "lower", "upper" or "keep".
+      language: a tag such as "en".
+    """
+
+    symbols: str = " 'abcdefghijklmnopqrstuvwxyz"
+    case: str = "lower"
+    language: str = "en"
+
+
+@dataclasses.dataclass(frozen=True)
+class DataConfig:
+    """The recordings.
+
+    Attributes:
+      train: manifests to train on, separated by commas.
+      dev: manifests that decide which weights are the best; empty keeps the last.
+      allow: reasons of `ds2 check_data` that don't keep a row out of training.
+      max_bad_share: share of recordings that may become unreadable during training.
+      normalization_utterances: how many random training utterances to take the features' mean and
+        variance from.
+    """
+
+    train: str = ""
+    dev: str = ""
+    allow: tuple[str, ...] = ()
+    max_bad_share: float = 0.01
+    normalization_utterances: int = 2000
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingConfig:
+    """The course of a run.
+
+    Attributes:
+      num_epochs: epochs in all (up to 20 in Deep Speech 2, section 6).
+      seed: of weights, shuffling, dropout and augmentation.
+      checkpoint_steps: steps between two checkpoints; each epoch ends with one anyway.
+      keep_checkpoints: how many of the last to keep.
+      log_steps: steps between two rows of metrics.
+      deterministic: bit-identical results from run to run on one device.
+    """
+
+    num_epochs: int = 20
+    seed: int = 0
+    checkpoint_steps: int = 500
+    keep_checkpoints: int = 3
+    log_steps: int = 20
+    deterministic: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class RunConfig:
+    """All settings of a run, one attribute for each section of the config file."""
+
+    alphabet: AlphabetConfig
+    features: FeatureConfig
+    model: ModelConfig
+    data: DataConfig
+    batches: BatchConfig
+    augment: AugmentConfig
+    optimizer: OptimizerConfig
+    schedule: ScheduleConfig
+    training: TrainingConfig
+
+
+def resolve(config: ml_collections.ConfigDict) -> RunConfig:
+    """Returns the settings of a config; what it leaves out takes its default.
+
+    Raises:
+      UserError: for a section, key or value that does not exist, and names the near one.
+    """
+    sections = {field.name: field.type for field in dataclasses.fields(RunConfig)}
+    values = config.to_dict()
+    _check_names(values, sections, "config")
+    return RunConfig(
+        **{name: _section(cls, name, values.get(name, {})) for name, cls in sections.items()}
+    )
+
+
+def make_alphabet(config: AlphabetConfig, transcripts: list[str]) -> alphabet_lib.Alphabet:
+    """Returns the alphabet that a config names, or the one of the transcripts."""
+    if not config.symbols:
+        return alphabet_lib.from_transcripts(transcripts, config.case, config.language)
+    try:
+        return alphabet_lib.Alphabet(tuple(config.symbols), config.case, config.language)
+    except ValueError as error:
+        raise UserError(f"config.alphabet: {error}") from error
+
+
+def save(config: RunConfig, path: str | os.PathLike) -> None:
+    """Writes `config.json` with every setting of the run."""
+    with atomic.open_for_write(path) as file:
+        json.dump(dataclasses.asdict(config), file, indent=2, ensure_ascii=False)
+        file.write("\n")
+
+
+def load(path: str | os.PathLike) -> RunConfig:
+    """Reads what `save` wrote.
+
+    Raises:
+      UserError: when the file is missing or is not such a file.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            values = json.load(file)
+    except FileNotFoundError as error:
+        raise UserError(
+            f"{path}: not found; --workdir must name the folder that `ds2 train` filled"
+        ) from error
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read ({error}); restore it from a copy") from error
+    return resolve(ml_collections.ConfigDict(values))
+
+
+def differences(a: RunConfig, b: RunConfig) -> list[str]:
+    """Returns the settings that differ, as "section.key: value of a, value of b"."""
+    found = []
+    for section in dataclasses.fields(RunConfig):
+        ours, theirs = getattr(a, section.name), getattr(b, section.name)
+        for key in dataclasses.fields(ours):
+            x, y = getattr(ours, key.name), getattr(theirs, key.name)
+            if x != y:
+                found.append(f"{section.name}.{key.name}: {x!r}, {y!r}")
+    return found
+
+
+def _section(cls: Any, name: str, values: Any) -> Any:
+    if not isinstance(values, dict):
+        raise UserError(f"config.{name}: must be a section of keys. Received: {values!r}")
+    known = {field.name for field in dataclasses.fields(cls)}
+    _check_names(values, known, f"config.{name}")
+    try:
+        return cls(**{key: _freeze(value) for key, value in values.items()})
+    except (ValueError, TypeError) as error:
+        raise UserError(f"config.{name}: {error}") from error
+
+
+def _freeze(value: Any) -> Any:
+    """Returns lists as tuples, to any depth."""
+    return tuple(_freeze(v) for v in value) if isinstance(value, list | tuple) else value
+
+
+def _check_names(values: dict[str, Any], known: Any, where: str) -> None:
+    for name in values:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"
+            raise UserError(f"{where}: unknown key {name!r}; {hint}")

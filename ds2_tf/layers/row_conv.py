@@ -1,0 +1,52 @@
+"""Row convolution: a forward-only model's small look-ahead."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ds2_tf.layers import lengths as lengths_lib
+
+
+@keras.saving.register_keras_serializable("ds2_tf")
+class RowConv(keras.layers.Layer):
+    """r[t, i] = sum over j = 0..lookahead of W[j, i] h[t + j, i]: each unit i on its own.
+
+    Frames past the end count as zeros.
+
+    Source: Deep Speech 2, section 3.6 (lookahead is the paper's tau).
+    """
+
+    def __init__(self, lookahead: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if lookahead < 1:
+            raise ValueError(f"lookahead must be >= 1. Received: {lookahead}")
+        self.lookahead = lookahead
+
+    def build(self, shape: tuple[int | None, ...], *_: Any) -> None:
+        """Creates the weights [lookahead + 1, H], which start as the average over the frames."""
+        width = self.lookahead + 1
+        self.kernel = self.add_weight(
+            (width, shape[-1]), initializer=keras.initializers.Constant(1 / width), name="kernel"
+        )
+
+    def call(self, x: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+        """Returns [B, T, H], zero past each length.
+
+        Args:
+          x: [B, T, H].
+          lengths: [B] int32; what lies past them is ignored.
+        """
+        x = lengths_lib.mask_frames(x, lengths)
+        padded = tf.pad(x, [[0, 0], [0, self.lookahead], [0, 0]])
+        y = tf.nn.depthwise_conv2d(
+            padded[:, :, tf.newaxis, :],
+            tf.cast(self.kernel.value, x.dtype)[:, tf.newaxis, :, tf.newaxis],
+            strides=[1, 1, 1, 1],
+            padding="VALID",
+        )
+        return lengths_lib.mask_frames(y[:, :, 0, :], lengths)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {**super().get_config(), "lookahead": self.lookahead}

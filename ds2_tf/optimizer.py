@@ -1,0 +1,54 @@
+"""Optimizers for gradients that are already summed over the replicas."""
+
+import dataclasses
+from typing import Any
+
+import keras
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimizerConfig:
+    """How gradients become steps.
+
+    Attributes:
+      name: "sgd" (Nesterov momentum, the paper's) or "adam".
+      momentum: of SGD (0.99 in Deep Speech 2, section 6).
+      clip_norm: longer gradients of the whole batch are shortened to this norm (400 in the paper).
+    """
+
+    name: str = "sgd"
+    momentum: float = 0.99
+    clip_norm: float = 400.0
+
+    def __post_init__(self) -> None:
+        """Rejects unknown names and norms that stop all training."""
+        if self.name not in ("sgd", "adam"):
+            raise ValueError(f"optimizer name must be 'sgd' or 'adam'. Received: {self.name!r}")
+        if self.clip_norm <= 0:
+            raise ValueError(f"clip_norm must be > 0. Received: {self.clip_norm}")
+
+
+class _SummedGradients:
+    """Leaves out Keras's own all-reduce: clipping comes between the sum and the step.
+
+    Keras would clip each replica's gradient before summing, and so give other weights on two
+    replicas than on one.
+    """
+
+    def _all_reduce_sum_gradients(self, grads_and_vars: Any) -> Any:
+        return grads_and_vars
+
+
+class _Sgd(_SummedGradients, keras.optimizers.SGD):
+    pass
+
+
+class _Adam(_SummedGradients, keras.optimizers.Adam):
+    pass
+
+
+def make(config: OptimizerConfig) -> keras.optimizers.Optimizer:
+    """Returns the optimizer; the training loop sets its learning rate before each step."""
+    if config.name == "sgd":
+        return _Sgd(learning_rate=0.0, momentum=config.momentum, nesterov=True, name="sgd")
+    return _Adam(learning_rate=0.0, name="adam")

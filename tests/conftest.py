@@ -1,0 +1,57 @@
+"""Fixtures that several tests share."""
+
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+from ml_collections import ConfigDict
+
+from ds2_tf import alphabet, checkpoint, config, normalization
+from ds2_tf.acoustic_model import BEST_WEIGHTS
+from ds2_tf.model import DeepSpeech2
+
+TINY = {
+    "features": {"sample_rate_hz": 8000},
+    "model": {
+        "conv_channels": (4, 4),
+        "conv_kernels": ((5, 7), (3, 5)),
+        "conv_strides": ((2, 2), (1, 2)),
+        "cell": "gru",
+        "rnn_layers": 2,
+        "rnn_units": 16,
+    },
+}
+
+
+@pytest.fixture(scope="session")
+def tiny_workdir(tmp_path_factory) -> pathlib.Path:
+    """A finished run's folder with a tiny model of random weights: 8 kHz, English characters."""
+    folder = tmp_path_factory.mktemp("tiny_workdir")
+    run = config.resolve(ConfigDict(TINY))
+    english = alphabet.english()
+    keras.utils.set_random_seed(1)
+    network = DeepSpeech2(run.model, run.features.num_bins, english.num_labels)
+    generator = np.random.default_rng(1)
+    variables = checkpoint.model_arrays(network)
+    for name, variable in variables.items():
+        if name.endswith("moving_mean"):
+            variable.assign(generator.normal(0, 0.3, variable.shape))
+        elif name.endswith(("moving_variance", "gamma")):
+            variable.assign(generator.uniform(0.5, 2.0, variable.shape))
+        elif name.endswith("output/kernel"):
+            variable.assign(generator.normal(0, 1.0, variable.shape))
+    checkpoint.save(folder / BEST_WEIGHTS, variables, {})
+    config.save(run, folder / "config.json")
+    english.save(folder / "alphabet.json")
+    bins = run.features.num_bins
+    normalization.Normalization(np.full(bins, -5, np.float32), np.full(bins, 2, np.float32)).save(
+        folder / "normalization.npz"
+    )
+    return folder
+
+
+@pytest.fixture(scope="session")
+def digits_folder() -> pathlib.Path:
+    """The recordings of spoken digits that the repository holds."""
+    return pathlib.Path(__file__).parent / "data" / "digits" / "recordings"

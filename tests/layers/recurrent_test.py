@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+
+from ds2_tf.layers.recurrent import Recurrent
+
+
+def clip(x):
+    return np.clip(x, 0, 20)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def reference(x, layer, cell):
+    """One utterance [T, D] in float64: both directions, summed."""
+    kernel, recurrent = (
+        np.asarray(v.value, np.float64) for v in (layer.kernel, layer.recurrent_kernel)
+    )
+    bias = np.asarray(layer.bias.value, np.float64)
+    total = 0
+    for direction, weights in enumerate(recurrent):
+        h, states = np.zeros(layer.units), []
+        for frame in x[::-1] if direction else x:
+            a, b = frame @ kernel + bias, h @ weights
+            if cell == "rnn":
+                h = clip(a + b)
+            else:
+                n = layer.units
+                z, r = sigmoid(a[:n] + b[:n]), sigmoid(a[n : 2 * n] + b[n : 2 * n])
+                h = (1 - z) * h + z * clip(a[2 * n :] + r * b[2 * n :])
+            states.append(h)
+        total = total + np.array(states[::-1] if direction else states)
+    return total
+
+
+@pytest.mark.parametrize("cell", ["rnn", "gru"])
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_each_utterance_equals_its_own_recurrence(cell, bidirectional):
+    generator = np.random.default_rng(0)
+    lengths = np.array([6, 1, 0, 4], np.int32)
+    x = generator.normal(size=(4, 8, 5)).astype(np.float32)
+    layer = Recurrent(3, cell, bidirectional, batch_norm=False)
+    layer.build(x.shape)
+    layer.bias.assign(generator.normal(size=layer.bias.shape))
+    for row, length in zip(x, lengths, strict=True):
+        row[length:] = np.nan
+    y = layer(x, lengths).numpy()
+    for i, length in enumerate(lengths):
+        if length:
+            np.testing.assert_allclose(
+                y[i, :length], reference(x[i, :length], layer, cell), atol=1e-5
+            )
+        assert not y[i, length:].any()
+
+
+def test_directions_share_the_input_weights():
+    layer = Recurrent(3, "gru")
+    layer.build((None, None, 5))
+    shapes = {variable.path.split("/", 1)[1]: tuple(variable.shape) for variable in layer.weights}
+    assert shapes["kernel"] == (5, 9)
+    assert shapes["recurrent_kernel"] == (2, 3, 9)
+
+
+def test_wrong_arguments_are_named():
+    with pytest.raises(
+        ValueError, match=r"cell must be one of \('rnn', 'gru'\). Received: 'elman'"
+    ):
+        Recurrent(3, "elman")
+    with pytest.raises(ValueError, match="units must be >= 1. Received: 0"):
+        Recurrent(0)

@@ -1,0 +1,52 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ds2_tf.ops import recurrence
+
+
+@pytest.fixture(params=["rnn", "gru"])
+def cell(request):
+    return recurrence.CELLS[request.param]
+
+
+def automatic(cell, projected, weights):
+    """The same recurrence unrolled, whose gradient TensorFlow finds itself."""
+    state = tf.zeros([weights.shape[0], projected.shape[2], weights.shape[1]], projected.dtype)
+    states = []
+    for frame in tf.unstack(projected):
+        state = cell.step(frame, tf.matmul(state, weights), state)
+        states.append(state)
+    return tf.stack(states)
+
+
+@pytest.mark.parametrize("num_frames", [1, 2, 9])
+def test_gradient_equals_automatic_differentiation(cell, num_frames):
+    generator = np.random.default_rng(num_frames)
+    units, size = 4, 4 * cell.num_gates
+    projected = tf.constant(generator.normal(0, 2, (num_frames, 2, 3, size)))
+    weights = tf.constant(generator.normal(0, 1, (2, units, size)))
+    outer = tf.constant(generator.normal(size=(num_frames, 2, 3, units)))
+    results = []
+    for function in (recurrence.recurrence, automatic):
+        with tf.GradientTape() as tape:
+            tape.watch([projected, weights])
+            states = function(cell, projected, weights)
+            loss = tf.reduce_sum(states * outer)
+        results.append([states, *tape.gradient(loss, [projected, weights])])
+    for ours, theirs in zip(*results, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-10)
+    assert np.abs(results[0][1]).max() > 0
+
+
+def test_values_clip_at_20(cell):
+    projected = tf.fill([1, 1, 1, cell.num_gates], 1000.0)
+    states = recurrence.recurrence(cell, projected, tf.zeros([1, 1, cell.num_gates]))
+    assert states.numpy().item() == 20
+
+
+def test_no_frames_and_no_utterances(cell):
+    weights = tf.zeros([2, 3, 3 * cell.num_gates])
+    for shape in ((0, 2, 4), (5, 2, 0)):
+        states = recurrence.recurrence(cell, tf.zeros([*shape, 3 * cell.num_gates]), weights)
+        assert states.shape == (*shape, 3)
