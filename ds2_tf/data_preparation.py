@@ -1,0 +1,125 @@
+"""What happens to the data before the first step: check, alphabet, statistics."""
+
+import hashlib
+import json
+import pathlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+from tqdm import tqdm
+
+from ds2_tf import atomic, audio, config, data_check, features, normalization
+from ds2_tf.alphabet import Alphabet
+from ds2_tf.errors import UserError
+from ds2_tf.input_pipeline import pad
+from ds2_tf.manifest import Utterance
+
+# Settings that may change when a run goes on in its workdir.
+_FREE_SETTINGS = ("training.num_epochs", "training.checkpoint_steps", "training.keep_checkpoints")
+_BATCH_SIZE = 16
+
+
+def prepare(
+    run: config.RunConfig,
+    workdir: pathlib.Path,
+    utterances: Sequence[Utterance],
+    dev_utterances: Sequence[Utterance],
+) -> tuple[Alphabet, normalization.Normalization]:
+    """Returns the alphabet and the feature statistics of a run, and fills its workdir.
+
+    The first call checks every row and writes alphabet.json, normalization.npz, data.json and
+    config.json. A later call on the same workdir reads them, after making sure that settings and
+    data are still the same.
+
+    Raises:
+      UserError: when a row cannot be trained on, or settings or data changed since the first call.
+    """
+    config_path = workdir / "config.json"
+    data_path = workdir / "data.json"
+    fingerprint = _fingerprint([*utterances, *dev_utterances])
+    if config_path.exists():
+        _require_same_settings(config_path, run)
+        _require_same_data(data_path, fingerprint)
+        config.save(run, config_path)
+        return (
+            Alphabet.load(workdir / "alphabet.json"),
+            normalization.load(workdir / "normalization.npz"),
+        )
+    alphabet = config.make_alphabet(run.alphabet, [u.transcript for u in utterances])
+    findings = data_check.check(
+        [*utterances, *dev_utterances],
+        alphabet,
+        run.features,
+        run.model.time_stride,
+        allow=run.data.allow,
+    )
+    if findings:
+        raise UserError(
+            f"{len({f.utterance for f in findings})} rows of the manifests cannot be trained on, "
+            f"first {findings[0].utterance.manifest}:{findings[0].utterance.line}: "
+            f"{findings[0].detail}; see them all with `ds2 check_data` and train on what its "
+            "--write_clean writes, or tolerate reasons by config.data.allow"
+        )
+    statistics = normalization.measure(_feature_batches(run, utterances))
+    alphabet.save(workdir / "alphabet.json")
+    statistics.save(workdir / "normalization.npz")
+    with atomic.open_for_write(data_path) as file:
+        json.dump({"fingerprint": fingerprint, "utterances": len(utterances)}, file)
+    config.save(run, config_path)
+    return alphabet, statistics
+
+
+def _feature_batches(
+    run: config.RunConfig, utterances: Sequence[Utterance]
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yields features [B, T, F] and lengths [B] of random training utterances."""
+    count = min(run.data.normalization_utterances, len(utterances))
+    generator = np.random.default_rng(run.training.seed)
+    permuted = generator.permutation(len(utterances))[:count].tolist()
+    chosen = sorted(permuted, key=lambda i: utterances[i].duration_seconds)
+    for start in tqdm(range(0, count, _BATCH_SIZE), "feature statistics", unit="batch"):
+        batch = [utterances[i] for i in chosen[start : start + _BATCH_SIZE]]
+        samples = [audio.load_utterance(u, run.features.sample_rate_hz) for u in batch]
+        waveforms, lengths = pad(samples, np.float32)
+        spectrograms, frame_lengths = features.log_spectrogram(
+            run.features, tf.constant(waveforms), tf.constant(lengths)
+        )
+        yield spectrograms.numpy(), frame_lengths.numpy()
+
+
+def _fingerprint(utterances: Sequence[Utterance]) -> str:
+    """Returns a hash of what the rows say, without the place where the files lie."""
+    digest = hashlib.sha256()
+    for u in utterances:
+        names = [pathlib.PurePath(path).name for path in u.audio_paths]
+        row = [names, u.duration_seconds, u.pauses_seconds, u.transcript]
+        digest.update(json.dumps(row).encode())
+    return digest.hexdigest()
+
+
+def _require_same_settings(path: pathlib.Path, run: config.RunConfig) -> None:
+    changed = [
+        difference
+        for difference in config.differences(config.load(path), run)
+        if difference.partition(":")[0] not in (*_FREE_SETTINGS, "data.train", "data.dev")
+    ]
+    if changed:
+        raise UserError(
+            f"{path}: this run began with other settings ({'; '.join(changed)}); go on with the "
+            "same ones or choose a new --workdir"
+        )
+
+
+def _require_same_data(path: pathlib.Path, fingerprint: str) -> None:
+    try:
+        saved = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read ({error}); choose a new --workdir") from error
+    if saved.get("fingerprint") != fingerprint:
+        raise UserError(
+            f"{path}: this run began with other data; give back the manifests it began with or "
+            "choose a new --workdir"
+        )
+    logging.info("data unchanged since the run began: %d training utterances", saved["utterances"])
