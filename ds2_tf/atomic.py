@@ -28,7 +28,7 @@ def open_for_write(path: str | os.PathLike, mode: str = "w") -> Iterator[IO[Any]
         raise ValueError(f"mode must be 'w' or 'wb'. Received: {mode!r}")
     path = os.path.abspath(path)
     folder, name = os.path.split(path)
-    text_options = {} if mode == "wb" else {"encoding": "utf-8", "newline": "\n"}
+    text_options: dict[str, Any] = {} if mode == "wb" else {"encoding": "utf-8", "newline": "\n"}
     try:
         os.makedirs(folder, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".tmp", dir=folder)

@@ -30,7 +30,7 @@ def main() -> None:
     verb = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if verb in known:
         sys.argv = [f"ds2 {verb}", *sys.argv[2:]]
-        runpy.run_module(f"ds2_tf.bin.{verb}", run_name="__main__")
+        runpy.run_module(f"ds2_tf.bin.{verb}", run_name="__main__", alter_sys=True)
         return
     asks_for_help = verb in ("-h", "--help", "--helpshort", "--helpfull", "help")
     page = (

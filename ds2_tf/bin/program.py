@@ -1,8 +1,10 @@
 """What every program shares: flags, help, exit statuses, errors told in one line."""
 
+import contextlib
+import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from absl import app, flags
 
@@ -15,6 +17,32 @@ EXIT_INTERRUPTED = 128 + signal.SIGINT
 
 class UsageError(Exception):
     """The command line cannot be understood; the message says why."""
+
+
+@contextlib.contextmanager
+def _silenced_stderr() -> Iterator[None]:
+    """Sends what native code writes to stderr to nowhere."""
+    sys.stderr.flush()
+    saved = os.dup(2)
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+
+
+def load_tensorflow() -> None:
+    """Imports TensorFlow without the lines about CPU features and missing GPUs that it prints.
+
+    Programs call it when their command line is understood, so that `--help` and errors are instant.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    with _silenced_stderr():
+        import tensorflow as tf
+
+        tf.config.list_physical_devices()
 
 
 def run(main: Callable[[list[str]], int | None]) -> None:

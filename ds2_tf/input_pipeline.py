@@ -1,0 +1,215 @@
+"""Utterances to padded batches of features and labels."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from ds2_tf import audio, batching, features
+from ds2_tf.alphabet import Alphabet
+from ds2_tf.augment import AugmentConfig, Augmenter
+from ds2_tf.errors import UserError
+from ds2_tf.manifest import Utterance
+from ds2_tf.model import ModelConfig
+from ds2_tf.normalization import Normalization
+
+PADDING_ROW = -1  # the utterance_index of a row that only fills up a replica's share
+
+BATCH_SIGNATURE = {
+    "utterance_index": tf.TensorSpec([None], tf.int32),
+    "features": tf.TensorSpec([None, None, None], tf.float32),
+    "feature_lengths": tf.TensorSpec([None], tf.int32),
+    "labels": tf.TensorSpec([None, None], tf.int32),
+    "label_lengths": tf.TensorSpec([None], tf.int32),
+}
+
+
+class BadAudio:
+    """Counts the recordings that fail after the check of the data; stops when they are many."""
+
+    def __init__(self, num_utterances: int, max_share: float) -> None:
+        self._num_utterances = num_utterances
+        self._max_share = max_share
+        self.messages: dict[int, str] = {}
+
+    def add(self, index: int, error: audio.AudioError) -> None:
+        """Notes and logs that an utterance's recording could not be read."""
+        if index not in self.messages:
+            self.messages[index] = str(error)
+            logging.error("left out, %d so far: %s", len(self.messages), error)
+
+    def check(self) -> None:
+        """Raises `UserError` when more than the stated share of the utterances failed."""
+        if len(self.messages) > self._max_share * self._num_utterances:
+            raise UserError(
+                f"{len(self.messages)} of {self._num_utterances} recordings cannot be read, more "
+                f"than max_bad_share={self._max_share:g} allows; the latest: "
+                f"{list(self.messages.values())[-1]}"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class Epoch:
+    """The batches of one epoch that are still to come.
+
+    Attributes:
+      dataset: yields batches as `BATCH_SIGNATURE` says.
+      num_batches: of the whole epoch.
+      padding_share: of the whole epoch's frames, in [0, 1).
+    """
+
+    dataset: tf.data.Dataset
+    num_batches: int
+    padding_share: float
+
+
+class InputPipeline:
+    """Makes batches from a list of utterances, one epoch at a time."""
+
+    def __init__(
+        self,
+        utterances: Sequence[Utterance],
+        alphabet: Alphabet,
+        feature_config: features.FeatureConfig,
+        model_config: ModelConfig,
+        normalization: Normalization,
+        *,
+        batch_config: batching.BatchConfig | None = None,
+        augment_config: AugmentConfig | None = None,
+        seed: int = 0,
+        num_replicas: int = 1,
+        max_bad_share: float = 0.0,
+    ) -> None:
+        """Encodes the transcripts.
+
+        Args:
+          utterances: all of an epoch.
+          alphabet: encodes the transcripts.
+          feature_config: the spectrograms.
+          model_config: its strides tell whether a transcript fits its audio.
+          normalization: applied to the spectrograms.
+          batch_config: sizes and order of the batches.
+          augment_config: variation of the audio; None for none.
+          seed: of shuffling and variation.
+          num_replicas: batches are filled up with empty rows to a multiple of it.
+          max_bad_share: share of recordings that may fail before `bad_audio.check` raises.
+
+        Raises:
+          UserError: for a transcript with characters outside the alphabet.
+        """
+        self.bad_audio = BadAudio(len(utterances), max_bad_share)
+        self._utterances = utterances
+        self._labels = [_encode(alphabet, utterance) for utterance in utterances]
+        self._durations = np.array([u.duration_seconds for u in utterances])
+        self._feature_config = feature_config
+        self._model_config = model_config
+        self._normalization = normalization
+        self._batch_config = batch_config or batching.BatchConfig()
+        self._augment_config = augment_config or AugmentConfig()
+        self._seed = seed
+        self._num_replicas = num_replicas
+
+    def epoch(self, epoch: int, skip_batches: int = 0) -> Epoch:
+        """Returns the batches of an epoch from number `skip_batches` on.
+
+        Batches depend on the seed, the epoch and their number only.
+        """
+        augmenter = Augmenter(
+            self._augment_config, self._feature_config.sample_rate_hz, self._seed, epoch
+        )
+        speeds = [augmenter.speed(index) for index in range(len(self._utterances))]
+        durations = self._durations / speeds
+        batches = batching.plan(self._batch_config, durations, self._seed, epoch)
+
+        def load(number: np.int64) -> tuple[np.ndarray, ...]:
+            return self._load(batches[number], augmenter, speeds)
+
+        def features_of(number: tf.Tensor) -> dict[str, tf.Tensor]:
+            indices, waveforms, waveform_lengths, labels, label_lengths = tf.numpy_function(
+                load, [number], [tf.int32, tf.float32, tf.int32, tf.int32, tf.int32]
+            )
+            waveforms.set_shape([None, None])
+            waveform_lengths.set_shape([None])
+            spectrograms, lengths = features.log_spectrogram(
+                self._feature_config, waveforms, waveform_lengths
+            )
+            batch = {
+                "utterance_index": indices,
+                "features": self._normalization(spectrograms, lengths),
+                "feature_lengths": lengths,
+                "labels": labels,
+                "label_lengths": label_lengths,
+            }
+            return {
+                key: tf.ensure_shape(value, BATCH_SIGNATURE[key].shape)
+                for key, value in batch.items()
+            }
+
+        dataset = tf.data.Dataset.range(skip_batches, len(batches)).map(
+            features_of, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+        )
+        return Epoch(dataset.prefetch(4), len(batches), batching.padding_share(batches, durations))
+
+    def name_rows(self, indices: Sequence[int]) -> str:
+        """Returns the manifest lines and files of some utterances, for messages."""
+        return "; ".join(
+            f"{u.manifest}:{u.line} {u.audio_path}"
+            for u in (self._utterances[i] for i in indices if i != PADDING_ROW)
+        )
+
+    def _fits(self, index: int, num_samples: int) -> bool:
+        """Returns whether so many samples have the frames that CTC needs for the transcript."""
+        labels = self._labels[index]
+        required = len(labels) + np.count_nonzero(labels[1:] == labels[:-1])
+        num_frames = self._feature_config.num_frames(num_samples)
+        return self._model_config.num_output_frames(num_frames) >= required
+
+    def _load(
+        self, indices: np.ndarray, augmenter: Augmenter, speeds: Sequence[float]
+    ) -> tuple[np.ndarray, ...]:
+        """Returns a batch's indices, waveforms, their lengths, labels and their lengths."""
+        rows: list[tuple[int, np.ndarray, np.ndarray]] = []
+        for index in indices.tolist():
+            try:
+                samples = audio.load_utterance(
+                    self._utterances[index], self._feature_config.sample_rate_hz
+                )
+                changed = augmenter.change_speed(samples, speeds[index])
+                if self._fits(index, len(changed)):
+                    samples = changed
+                samples = augmenter.change_channel(samples, index)
+                samples = augmenter.add_noise(samples, index)
+            except audio.AudioError as error:
+                self.bad_audio.add(index, error)
+                continue
+            rows.append((index, samples, self._labels[index]))
+        nothing: Any = (PADDING_ROW, np.zeros(0, np.float32), np.zeros(0, np.int32))
+        rows += [nothing] * (
+            max(1, -(-len(rows) // self._num_replicas)) * self._num_replicas - len(rows)
+        )
+        waveforms, waveform_lengths = pad([row[1] for row in rows], np.float32)
+        labels, label_lengths = pad([row[2] for row in rows], np.int32)
+        indices = np.array([row[0] for row in rows], np.int32)
+        return indices, waveforms, waveform_lengths, labels, label_lengths
+
+
+def _encode(alphabet: Alphabet, utterance: Utterance) -> np.ndarray:
+    try:
+        return np.array(alphabet.encode(utterance.transcript), np.int32)
+    except ValueError as error:
+        raise UserError(
+            f"{utterance.manifest}:{utterance.line}: {error}; write them with the alphabet's, or "
+            "remove the row"
+        ) from error
+
+
+def pad(sequences: Sequence[np.ndarray], dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the sequences as rows of an array [B, longest], zero-padded, and lengths [B]."""
+    lengths = np.array([len(sequence) for sequence in sequences], np.int32)
+    padded = np.zeros((len(sequences), lengths.max(initial=0)), dtype)
+    for row, sequence in zip(padded, sequences, strict=True):
+        row[: len(sequence)] = sequence
+    return padded, lengths

@@ -1,0 +1,131 @@
+"""Recordings of any length to transcripts: words with times and confidence."""
+
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from ds2_tf import audio, windows
+from ds2_tf.acoustic_model import AcousticModel
+from ds2_tf.decoding import greedy
+from ds2_tf.errors import UserError
+from ds2_tf.transcript import Symbol, Transcript, Word, spell
+
+__all__ = ["Transcriber", "Transcript", "Word", "recognize"]
+
+_BLOCK_SECONDS = 10.0
+
+
+class Transcriber:
+    """Transcribes recordings with one model, in memory that does not grow with their length.
+
+    A recording of at most 60 seconds is heard whole; a longer one in windows of 60 seconds that
+    overlap by 10 and are joined where both heard the same (`ds2_tf.windows`).
+    """
+
+    def __init__(self, model: AcousticModel, batch_size: int = 4) -> None:
+        """Takes a model, and how many windows of a long recording it hears at once."""
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be >= 1. Received: {batch_size}")
+        self.model = model
+        self._batch_size = batch_size
+
+    @classmethod
+    def load(cls, workdir: str | os.PathLike) -> "Transcriber":
+        """Reads the model from a training run's folder.
+
+        Raises:
+          UserError: when the folder lacks a file or holds a damaged one.
+        """
+        return cls(AcousticModel.load(workdir))
+
+    def transcribe(self, source: audio.Source) -> Transcript:
+        """Transcribes a path, the bytes of a sound file, or a binary file object.
+
+        A recording without samples, or shorter than one analysis window, has no words.
+
+        Raises:
+          AudioError: naming the file, the reason and the remedy.
+        """
+        name = os.fspath(source) if isinstance(source, str | os.PathLike) else ""
+        blocks = audio.blocks(source, self.model.sample_rate_hz, _BLOCK_SECONDS)
+        try:
+            return self.transcribe_blocks(blocks, name or str(getattr(source, "name", "")))
+        except audio.AudioError as error:
+            if error.reason != "empty":
+                raise
+            audio.probe(source)  # Raises for a file of no bytes, which is not a recording.
+            return self.transcribe_blocks([], name)
+
+    def transcribe_blocks(self, blocks: Iterable[np.ndarray], audio_path: str = "") -> Transcript:
+        """Transcribes samples [S] float32 at the model's rate that come in blocks of any length.
+
+        Args:
+          blocks: one recording, in order.
+          audio_path: its name in the result.
+        """
+        rate = self.model.sample_rate_hz
+        num_samples = 0
+
+        def counted() -> Iterator[np.ndarray]:
+            nonlocal num_samples
+            for block in blocks:
+                num_samples += len(block)
+                yield block
+
+        pieces = windows.split(
+            counted(),
+            round(windows.WINDOW_SECONDS * rate),
+            round(windows.OVERLAP_SECONDS * rate),
+        )
+        spaced = " " in self.model.alphabet.symbols
+        words = tuple(spell(windows.join(self._hear(pieces), spaced), spaced))
+        separator = " " if spaced else ""
+        text = separator.join(word.text for word in words)
+        return Transcript(text, words, num_samples / rate, audio_path, separator)
+
+    def _hear(self, pieces: Iterator[tuple[int, np.ndarray]]) -> Iterator[windows.HeardWindow]:
+        """Yields what the model hears in each window, a few windows at a time."""
+        while batch := list(itertools.islice(pieces, self._batch_size)):
+            runs = recognize(self.model, [samples for _, samples in batch])
+            rows = zip(*(part.to_list() for part in runs), strict=True)
+            for (start, samples), row in zip(batch, rows, strict=True):
+                yield self._heard_window(start, len(samples), row)
+
+    def _heard_window(self, start: int, num_samples: int, row: tuple) -> windows.HeardWindow:
+        model = self.model
+        start_seconds = start / model.sample_rate_hz
+        end_seconds = (start + num_samples) / model.sample_rate_hz
+        symbols = [
+            Symbol(
+                model.alphabet.decode([label]),
+                start_seconds + first * model.seconds_per_frame,
+                min(start_seconds + end * model.seconds_per_frame, end_seconds),
+                min(float(np.exp(peak)), 1.0),
+            )
+            for label, first, end, peak in zip(*row, strict=True)
+        ]
+        return windows.HeardWindow(start_seconds, end_seconds, symbols)
+
+
+def recognize(model: AcousticModel, waveforms: Sequence[np.ndarray]) -> greedy.Runs:
+    """Returns what the model hears in each of B waveforms, each [S] float32 at the model's rate.
+
+    Raises:
+      UserError: when the model's output is not a number.
+    """
+    lengths = np.array([len(waveform) for waveform in waveforms], np.int32)
+    # At least one frame, for a batch of nothing but empty recordings.
+    num_samples = max([model.feature_config.window, *lengths])
+    padded = np.zeros([len(waveforms), num_samples], np.float32)
+    for row, waveform in zip(padded, waveforms, strict=True):
+        row[: len(waveform)] = waveform
+    log_probs, frame_lengths = model.log_probabilities(tf.constant(padded), tf.constant(lengths))
+    if bool(tf.reduce_any(tf.math.is_nan(log_probs))):
+        raise UserError(
+            "the model's output is not a number: its weights are damaged; restore them or train "
+            "again"
+        )
+    return greedy.greedy_runs(log_probs, frame_lengths)

@@ -1,0 +1,76 @@
+"""What was said, and when: symbols, words, transcripts."""
+
+import dataclasses
+import statistics
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+
+class Symbol(NamedTuple):
+    """One emitted symbol of the alphabet; the confidence is its largest probability."""
+
+    text: str
+    start_seconds: float
+    end_seconds: float
+    confidence: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Word:
+    """A word and its time in the recording; the confidence in [0, 1] is its symbols' mean.
+
+    The time is that of the frames in which the model writes the symbols. CTC writes a symbol but
+    briefly, somewhere within its sound, so words tend to end early by a part of their last sound.
+    In languages written without spaces each character is a word.
+    """
+
+    text: str
+    start_seconds: float
+    end_seconds: float
+    confidence: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Transcript:
+    """The words of one recording.
+
+    Attributes:
+      text: the words joined by `separator`.
+      words: in order of time, never overlapping.
+      duration_seconds: of the recording.
+      audio_path: where the recording came from; "" when it has no name.
+      separator: " ", or "" for languages written without spaces.
+    """
+
+    text: str
+    words: tuple[Word, ...]
+    duration_seconds: float
+    audio_path: str = ""
+    separator: str = " "
+
+
+def spell(symbols: Iterable[Symbol], spaced: bool) -> Iterator[Word]:
+    """Yields the words that symbols spell.
+
+    Args:
+      symbols: in order of time.
+      spaced: whether spaces separate the words; else each symbol is a word.
+    """
+    letters: list[Symbol] = []
+    for symbol in symbols:
+        if symbol.text != " ":
+            letters.append(symbol)
+        if letters and (symbol.text == " " or not spaced):
+            yield _word(letters)
+            letters = []
+    if letters:
+        yield _word(letters)
+
+
+def _word(letters: list[Symbol]) -> Word:
+    return Word(
+        "".join(letter.text for letter in letters),
+        letters[0].start_seconds,
+        letters[-1].end_seconds,
+        statistics.fmean(letter.confidence for letter in letters),
+    )
