@@ -14,7 +14,7 @@ def get_config() -> ConfigDict:
             "features": {
                 "sample_rate_hz": 8000,
                 "power_normalization": "utterance",
-                "log_floor": 1e-3,
+                "log_floor": 1e-5,
             },
             "model": {
                 "conv_channels": (8, 16),
@@ -38,10 +38,10 @@ def get_config() -> ConfigDict:
                 "max_bad_share": 0.0,
                 "normalization_utterances": 500,
             },
-            "batches": {"batch_size": 16, "sorted_epochs": 1, "num_buckets": 12},
+            "batches": {"batch_size": 16, "sorted_epochs": 1, "num_buckets": 16},
             "augment": {
-                "speed": (0.8, 1.25),
-                "channel_db": 6.0,
+                "speed": (0.75, 1.35),
+                "channel_db": 0.0,
                 "noise_share": 0.6,
                 "snr_db": (5.0, 30.0),
                 "noise_manifest": "",

@@ -81,7 +81,17 @@ class AcousticModel(tf.Module):
         Args:
           waveforms: [B, S] float32 in [-1, 1] at `sample_rate_hz`.
           lengths: [B] int32, samples of each utterance; what lies past them is ignored.
+
+        B = 0, S = 0 and utterances shorter than a window (T' = 0) are legal.
         """
+        num_rows, num_samples = tf.shape(waveforms)[0], tf.shape(waveforms)[1]
+        # Some operations fail without any row or frame: one row and one window of padding change
+        # nothing, and are cut off again.
+        window = self.feature_config.window
+        missing_rows = tf.maximum(0, 1 - num_rows)
+        missing_samples = tf.maximum(0, window - num_samples)
+        waveforms = tf.pad(waveforms, [[0, missing_rows], [0, missing_samples]])
+        lengths = tf.pad(lengths, [[0, missing_rows]])
         spectrograms, feature_lengths = features.log_spectrogram(
             self.feature_config, waveforms, lengths
         )
@@ -95,4 +105,5 @@ class AcousticModel(tf.Module):
         log_probabilities = model.masked_log_probabilities(
             outputs["logits"], outputs["logit_lengths"]
         )
-        return log_probabilities, outputs["logit_lengths"]
+        num_frames = tf.where(num_samples < window, 0, tf.shape(log_probabilities)[1])
+        return log_probabilities[:num_rows, :num_frames], outputs["logit_lengths"][:num_rows]

@@ -58,11 +58,11 @@ def padding_share(batches: list[np.ndarray], lengths: np.ndarray) -> float:
 
 
 def _bucketed(config: BatchConfig, order: np.ndarray, lengths: np.ndarray) -> tf.data.Dataset:
-    shares = np.arange(1, config.num_buckets) / config.num_buckets
-    boundaries = np.unique(np.quantile(lengths, shares)).tolist()
-    dataset = tf.data.Dataset.from_tensor_slices((order, lengths[order].astype(np.float32)))
+    limits = np.quantile(lengths, np.arange(1, config.num_buckets) / config.num_buckets)
+    buckets = np.searchsorted(limits, lengths[order], side="right").astype(np.int32)
+    dataset = tf.data.Dataset.from_tensor_slices((order, buckets))
     return dataset.bucket_by_sequence_length(
-        element_length_func=lambda _, length: length,
-        bucket_boundaries=boundaries,
-        bucket_batch_sizes=[config.batch_size] * (len(boundaries) + 1),
+        element_length_func=lambda _, bucket: bucket,
+        bucket_boundaries=list(range(1, config.num_buckets)),
+        bucket_batch_sizes=[config.batch_size] * config.num_buckets,
     ).map(lambda indices, _: indices)

@@ -14,6 +14,8 @@ from ds2_tf import atomic
 from ds2_tf.errors import UserError
 
 _METADATA = "metadata.json"
+_OPTIMIZER = "optimizer/"
+_DAMAGE = (EOFError, KeyError, OSError, RuntimeError, TypeError, ValueError)
 
 
 def model_arrays(model: keras.Model) -> dict[str, Any]:
@@ -31,31 +33,32 @@ def model_arrays(model: keras.Model) -> dict[str, Any]:
 
 def optimizer_arrays(optimizer: keras.optimizers.Optimizer) -> dict[str, Any]:
     """Returns an optimizer's variables by number: step count, learning rate, moments."""
-    return {f"optimizer/{i:04d}": v for i, v in enumerate(optimizer.variables)}
+    return {f"{_OPTIMIZER}{i:04d}": v for i, v in enumerate(optimizer.variables)}
 
 
 def save(path: str | os.PathLike, variables: Mapping[str, Any], metadata: dict[str, Any]) -> None:
     """Writes variables and JSON metadata to one file, whole or not at all."""
-    arrays = {name: keras.ops.convert_to_numpy(value) for name, value in variables.items()}
+    arrays = {name: np.asarray(value.numpy()) for name, value in variables.items()}
     with atomic.open_for_write(path, "wb") as file:
         arrays[_METADATA] = np.array(json.dumps(metadata))
-        np.savez(file, allow_pickle=False, **arrays)
+        np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
 def restore(path: str | os.PathLike, variables: Mapping[str, Any]) -> dict[str, Any]:
     """Assigns the saved values to the variables and returns the metadata.
 
+    Optimizer variables that the file holds and nobody asks for are left out.
+
     Raises:
       UserError: when the file is missing, damaged, or of another model.
     """
-    try:
-        with np.load(path) as arrays:
-            metadata = json.loads(str(arrays[_METADATA]))
-            saved = {name: arrays[name] for name in arrays.files if name != _METADATA}
-    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise UserError(
-            f"{path}: not a readable checkpoint ({error}); take an older one"
-        ) from error
+    metadata, saved = _read(path)
+    for name, value in saved.items():
+        if name not in variables and not name.startswith(_OPTIMIZER):
+            raise UserError(
+                f"{path}: made by another model: {name} has shape {value.shape} there and does not "
+                "exist here; use the config that lies beside the checkpoint"
+            )
     for name, variable in variables.items():
         if name not in saved or saved[name].shape != tuple(variable.shape):
             found = saved[name].shape if name in saved else "nothing"
@@ -66,6 +69,23 @@ def restore(path: str | os.PathLike, variables: Mapping[str, Any]) -> dict[str, 
     for name, variable in variables.items():
         variable.assign(saved[name])
     return metadata
+
+
+def _read(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    try:
+        file = open(path, "rb")  # noqa: SIM115
+    except OSError as error:
+        raise UserError(
+            f"{path}: cannot be read ({error.strerror}); take an older checkpoint"
+        ) from error
+    try:
+        with file, np.load(file) as arrays:
+            metadata = json.loads(str(arrays[_METADATA]))
+            return metadata, {name: arrays[name] for name in arrays.files if name != _METADATA}
+    except (*_DAMAGE, zipfile.BadZipFile) as error:
+        raise UserError(
+            f"{path}: is damaged or no checkpoint; remove it to go on from an older one"
+        ) from error
 
 
 class CheckpointFolder:
@@ -85,9 +105,11 @@ class CheckpointFolder:
     def save(
         self, step: int, variables: Mapping[str, Any], metadata: dict[str, Any]
     ) -> pathlib.Path:
-        """Writes the checkpoint of a step and removes those that are too old."""
+        """Writes the checkpoint of a step; removes old ones, and what a kill left unfinished."""
         path = self._folder / f"step_{step:09d}.npz"
         save(path, variables, metadata)
+        for unfinished in self._folder.glob(".step_*.tmp"):  # left by a killed process
+            unfinished.unlink()
         for old in self._paths()[: -self._keep]:
             old.unlink()
         return path

@@ -4,6 +4,7 @@ import dataclasses
 import difflib
 import json
 import os
+import typing
 from typing import Any
 
 import ml_collections
@@ -53,6 +54,15 @@ class DataConfig:
     max_bad_share: float = 0.01
     normalization_utterances: int = 2000
 
+    def __post_init__(self) -> None:
+        """Rejects shares and numbers that mean nothing."""
+        if not 0 <= self.max_bad_share <= 1:
+            raise ValueError(f"max_bad_share must lie in [0, 1]. Received: {self.max_bad_share}")
+        if self.normalization_utterances < 1:
+            raise ValueError(
+                f"normalization_utterances must be >= 1. Received: {self.normalization_utterances}"
+            )
+
 
 @dataclasses.dataclass(frozen=True)
 class TrainingConfig:
@@ -73,6 +83,14 @@ class TrainingConfig:
     keep_checkpoints: int = 3
     log_steps: int = 20
     deterministic: bool = True
+
+    def __post_init__(self) -> None:
+        """Rejects numbers that would stop the run later."""
+        for name in ("num_epochs", "checkpoint_steps", "keep_checkpoints", "log_steps"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be >= 1. Received: {getattr(self, name)}")
+        if self.seed < 0:
+            raise ValueError(f"seed must be >= 0. Received: {self.seed}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,9 +124,9 @@ def resolve(config: ml_collections.ConfigDict) -> RunConfig:
 
 def make_alphabet(config: AlphabetConfig, transcripts: list[str]) -> alphabet_lib.Alphabet:
     """Returns the alphabet that a config names, or the one of the transcripts."""
-    if not config.symbols:
-        return alphabet_lib.from_transcripts(transcripts, config.case, config.language)
     try:
+        if not config.symbols:
+            return alphabet_lib.from_transcripts(transcripts, config.case, config.language)
         return alphabet_lib.Alphabet(tuple(config.symbols), config.case, config.language)
     except ValueError as error:
         raise UserError(f"config.alphabet: {error}") from error
@@ -136,7 +154,12 @@ def load(path: str | os.PathLike) -> RunConfig:
         ) from error
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: cannot be read ({error}); restore it from a copy") from error
-    return resolve(ml_collections.ConfigDict(values))
+    try:
+        if not isinstance(values, dict):
+            raise UserError("must be a JSON object of sections")
+        return resolve(ml_collections.ConfigDict(values))
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
 
 
 def differences(a: RunConfig, b: RunConfig) -> list[str]:
@@ -154,17 +177,35 @@ def differences(a: RunConfig, b: RunConfig) -> list[str]:
 def _section(cls: Any, name: str, values: Any) -> Any:
     if not isinstance(values, dict):
         raise UserError(f"config.{name}: must be a section of keys. Received: {values!r}")
-    known = {field.name for field in dataclasses.fields(cls)}
-    _check_names(values, known, f"config.{name}")
+    kinds = {field.name: field.type for field in dataclasses.fields(cls)}
+    _check_names(values, kinds, f"config.{name}")
+    typed = {}
+    for key, value in values.items():
+        try:
+            typed[key] = _typed(value, kinds[key])
+        except TypeError as error:
+            raise UserError(
+                f"config.{name}.{key}: must be of type {error}. Received: {value!r}"
+            ) from error
     try:
-        return cls(**{key: _freeze(value) for key, value in values.items()})
-    except (ValueError, TypeError) as error:
+        return cls(**typed)
+    except ValueError as error:
         raise UserError(f"config.{name}: {error}") from error
 
 
-def _freeze(value: Any) -> Any:
-    """Returns lists as tuples, to any depth."""
-    return tuple(_freeze(v) for v in value) if isinstance(value, list | tuple) else value
+def _typed(value: Any, kind: Any) -> Any:
+    """Returns the value with lists as tuples, and whole numbers as float where these are wanted."""
+    if typing.get_origin(kind) is tuple and isinstance(value, list | tuple):
+        kinds = typing.get_args(kind)
+        if kinds[-1] is Ellipsis:
+            kinds = kinds[:1] * len(value)
+        if len(kinds) == len(value):
+            return tuple(_typed(v, k) for v, k in zip(value, kinds, strict=True))
+    if type(value) is kind:
+        return value
+    if kind is float and type(value) is int:
+        return float(value)
+    raise TypeError(kind.__name__ if isinstance(kind, type) else str(kind))
 
 
 def _check_names(values: dict[str, Any], known: Any, where: str) -> None:

@@ -4,20 +4,40 @@ import hashlib
 import json
 import pathlib
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 from tqdm import tqdm
 
-from ds2_tf import atomic, audio, config, data_check, features, normalization
+from ds2_tf import (
+    atomic,
+    audio,
+    audio_facts,
+    config,
+    data_check,
+    data_report,
+    features,
+    manifest,
+    normalization,
+)
 from ds2_tf.alphabet import Alphabet
 from ds2_tf.errors import UserError
 from ds2_tf.input_pipeline import pad
 from ds2_tf.manifest import Utterance
 
-# Settings that may change when a run goes on in its workdir.
-_FREE_SETTINGS = ("training.num_epochs", "training.checkpoint_steps", "training.keep_checkpoints")
+# Settings that may change when a run goes on in its workdir: what the manifests hold is compared.
+_FREE_SETTINGS = (
+    "data.train",
+    "data.dev",
+    "data.max_bad_share",
+    "augment.noise_manifest",
+    "training.num_epochs",
+    "training.checkpoint_steps",
+    "training.keep_checkpoints",
+    "training.log_steps",
+)
 _BATCH_SIZE = 16
 
 
@@ -38,10 +58,14 @@ def prepare(
     """
     config_path = workdir / "config.json"
     data_path = workdir / "data.json"
-    fingerprint = _fingerprint([*utterances, *dev_utterances])
+    noise = manifest.read(run.augment.noise_manifest) if run.augment.noise_manifest else []
+    data = {
+        "fingerprint": _fingerprint([*utterances, *dev_utterances, *noise]),
+        "utterances": len(utterances),
+    }
     if config_path.exists():
         _require_same_settings(config_path, run)
-        _require_same_data(data_path, fingerprint)
+        _require_same_data(data_path, data)
         config.save(run, config_path)
         return (
             Alphabet.load(workdir / "alphabet.json"),
@@ -57,16 +81,18 @@ def prepare(
     )
     if findings:
         raise UserError(
-            f"{len({f.utterance for f in findings})} rows of the manifests cannot be trained on, "
-            f"first {findings[0].utterance.manifest}:{findings[0].utterance.line}: "
-            f"{findings[0].detail}; see them all with `ds2 check_data` and train on what its "
-            "--write_clean writes, or tolerate reasons by config.data.allow"
+            f"{data_report.describe(findings[0])}. Rows that cannot be trained on: "
+            f"{len({f.row for f in findings})}; see them all with `ds2 check_data` and train on "
+            "what its --write_clean writes, or tolerate reasons by config.data.allow"
         )
+    for _, facts in audio_facts.measure_all(path for row in noise for path in row.audio_paths):
+        if isinstance(facts, audio.AudioError):
+            raise UserError(f"{run.augment.noise_manifest}: {facts}")
     statistics = normalization.measure(_feature_batches(run, utterances))
     alphabet.save(workdir / "alphabet.json")
     statistics.save(workdir / "normalization.npz")
     with atomic.open_for_write(data_path) as file:
-        json.dump({"fingerprint": fingerprint, "utterances": len(utterances)}, file)
+        json.dump(data, file)
     config.save(run, config_path)
     return alphabet, statistics
 
@@ -103,7 +129,7 @@ def _require_same_settings(path: pathlib.Path, run: config.RunConfig) -> None:
     changed = [
         difference
         for difference in config.differences(config.load(path), run)
-        if difference.partition(":")[0] not in (*_FREE_SETTINGS, "data.train", "data.dev")
+        if difference.partition(":")[0] not in _FREE_SETTINGS
     ]
     if changed:
         raise UserError(
@@ -112,14 +138,14 @@ def _require_same_settings(path: pathlib.Path, run: config.RunConfig) -> None:
         )
 
 
-def _require_same_data(path: pathlib.Path, fingerprint: str) -> None:
+def _require_same_data(path: pathlib.Path, data: dict[str, Any]) -> None:
     try:
         saved = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: cannot be read ({error}); choose a new --workdir") from error
-    if saved.get("fingerprint") != fingerprint:
+    if saved != data:
         raise UserError(
             f"{path}: this run began with other data; give back the manifests it began with or "
             "choose a new --workdir"
         )
-    logging.info("data unchanged since the run began: %d training utterances", saved["utterances"])
+    logging.info("data unchanged since the run began: %d training utterances", data["utterances"])

@@ -163,7 +163,7 @@ class InputPipeline:
     def _fits(self, index: int, num_samples: int) -> bool:
         """Returns whether so many samples have the frames that CTC needs for the transcript."""
         labels = self._labels[index]
-        required = len(labels) + np.count_nonzero(labels[1:] == labels[:-1])
+        required = len(labels) + int(np.count_nonzero(labels[1:] == labels[:-1]))
         num_frames = self._feature_config.num_frames(num_samples)
         return self._model_config.num_output_frames(num_frames) >= required
 
@@ -190,7 +190,8 @@ class InputPipeline:
         rows += [nothing] * (
             max(1, -(-len(rows) // self._num_replicas)) * self._num_replicas - len(rows)
         )
-        waveforms, waveform_lengths = pad([row[1] for row in rows], np.float32)
+        one_frame = self._feature_config.window  # no layer takes a batch without any frame
+        waveforms, waveform_lengths = pad([row[1] for row in rows], np.float32, one_frame)
         labels, label_lengths = pad([row[2] for row in rows], np.int32)
         indices = np.array([row[0] for row in rows], np.int32)
         return indices, waveforms, waveform_lengths, labels, label_lengths
@@ -206,10 +207,15 @@ def _encode(alphabet: Alphabet, utterance: Utterance) -> np.ndarray:
         ) from error
 
 
-def pad(sequences: Sequence[np.ndarray], dtype: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the sequences as rows of an array [B, longest], zero-padded, and lengths [B]."""
+def pad(
+    sequences: Sequence[np.ndarray], dtype: Any, min_width: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the sequences as rows of an array [B, longest], zero-padded, and lengths [B].
+
+    The array has at least `min_width` columns.
+    """
     lengths = np.array([len(sequence) for sequence in sequences], np.int32)
-    padded = np.zeros((len(sequences), lengths.max(initial=0)), dtype)
+    padded = np.zeros((len(sequences), lengths.max(initial=min_width)), dtype)
     for row, sequence in zip(padded, sequences, strict=True):
         row[: len(sequence)] = sequence
     return padded, lengths

@@ -24,6 +24,8 @@ class OptimizerConfig:
         """Rejects unknown names and norms that stop all training."""
         if self.name not in ("sgd", "adam"):
             raise ValueError(f"optimizer name must be 'sgd' or 'adam'. Received: {self.name!r}")
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"momentum must lie in [0, 1). Received: {self.momentum}")
         if self.clip_norm <= 0:
             raise ValueError(f"clip_norm must be > 0. Received: {self.clip_norm}")
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import soundfile
 
+from ds2_tf import audio, manifest
 from ds2_tf.errors import UserError
 from ds2_tf.manifest import Utterance
 
@@ -37,7 +38,7 @@ def read(folder: str | pathlib.Path) -> list[Recording]:
     """Returns the recordings of a folder, sorted by name.
 
     Raises:
-      UserError: when the folder has none, or a file of another name.
+      UserError: when the folder has none, or a file of another name or that is no sound file.
     """
     recordings = []
     for path in sorted(pathlib.Path(folder).glob("*.flac")):
@@ -45,7 +46,8 @@ def read(folder: str | pathlib.Path) -> list[Recording]:
         speaker, _, take = rest.rpartition("_")
         if not (digit.isdigit() and take.isdigit() and speaker and int(digit) < len(DIGITS)):
             raise UserError(f"{path}: not named DIGIT_SPEAKER_TAKE.flac; rename or remove it")
-        seconds = soundfile.info(path).duration
+        info = audio.probe(path)
+        seconds = info.num_frames / info.sample_rate_hz
         recordings.append(Recording(str(path), int(digit), speaker, int(take), seconds))
     if not recordings:
         raise UserError(f"{folder}: no .flac recordings; name the folder that holds them")
@@ -63,15 +65,55 @@ def splits(recordings: Sequence[Recording], unseen_speaker: str) -> dict[str, li
     Args:
       recordings: of all speakers.
       unseen_speaker: kept out of training and dev.
+
+    Raises:
+      UserError: when the unseen speaker does not occur, or a known one has too few recordings.
     """
+    speakers = sorted({r.speaker for r in recordings})
+    if unseen_speaker not in speakers or len(speakers) < 2:
+        raise UserError(
+            f"no recordings of the unseen speaker {unseen_speaker!r} and another one; there are "
+            f"{', '.join(speakers)}"
+        )
     known = [r for r in recordings if r.speaker != unseen_speaker]
     train = [r for r in known if r.take not in (*TEST_TAKES, *DEV_TAKES)]
+    for speaker in sorted({r.speaker for r in known}):
+        count = sum(r.speaker == speaker for r in train)
+        if count < MAX_DIGITS:
+            raise UserError(
+                f"speaker {speaker!r} has {count} recordings to train on, strings need "
+                f"{MAX_DIGITS}; complete the folder"
+            )
     return {
         "train": _training_strings(train, np.random.default_rng(_SEED)),
         "dev": _alone_and_joined([r for r in known if r.take in DEV_TAKES]),
         "test_known": _alone_and_joined([r for r in known if r.take in TEST_TAKES]),
         "test_unseen": _alone_and_joined([r for r in recordings if r.speaker == unseen_speaker]),
     }
+
+
+def write_manifests(
+    recordings: Sequence[Recording], unseen_speaker: str, folder: pathlib.Path
+) -> dict[str, pathlib.Path]:
+    """Writes a manifest for each split and returns their paths by the split's name."""
+    paths = {}
+    for name, utterances in splits(recordings, unseen_speaker).items():
+        paths[name] = folder / f"{name}.jsonl"
+        manifest.write(paths[name], utterances)
+    return paths
+
+
+def write_wavs(
+    utterances: Sequence[Utterance], sample_rate_hz: int, folder: pathlib.Path
+) -> list[pathlib.Path]:
+    """Writes utterances as 16-bit wav files and returns their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for i, utterance in enumerate(utterances):
+        paths.append(folder / f"{i}_{utterance.transcript.replace(' ', '_')}.wav")
+        samples = audio.load_utterance(utterance, sample_rate_hz)
+        soundfile.write(paths[-1], samples, sample_rate_hz, subtype="PCM_16")
+    return paths
 
 
 def _training_strings(

@@ -153,7 +153,8 @@ def _backward(
     """Returns the gradients for `projected` and `weights`."""
     num_frames = tf.shape(projected)[0]
     previous = tf.concat([tf.zeros_like(states[:1]), states[:-1]], 0)
-    derivatives = cell.derivatives(projected, tf.matmul(previous, weights), previous)
+    recurrent = tf.einsum("tdbh,dhg->tdbg", previous, weights)
+    derivatives = cell.derivatives(projected, recurrent, previous)
     by_state = tf.TensorArray(states.dtype, num_frames).unstack(gradient)
     by_recurrent = tf.TensorArray(states.dtype, num_frames).unstack(derivatives.recurrent)
     carry = tf.TensorArray(states.dtype, num_frames).unstack(derivatives.carry)

@@ -1,0 +1,101 @@
+"""A trained model as a TensorFlow SavedModel, for TensorFlow Serving or a few lines of TensorFlow.
+
+The folder holds all that recognition needs: features, normalisation, network and greedy decoding in
+the graph, alphabet.json and config.json (the sample rate is `features.sample_rate_hz`) in assets/.
+"""
+
+import os
+import pathlib
+import tempfile
+
+import tensorflow as tf
+
+from ds2_tf import checkpoint, config
+from ds2_tf.acoustic_model import AcousticModel
+from ds2_tf.errors import UserError
+from export import signatures
+
+
+def export(model: AcousticModel, output: str | os.PathLike, overwrite: bool = False) -> None:
+    """Writes a SavedModel with the signature `transcribe`, which is also `serving_default`.
+
+    The folder appears whole or not at all: it is written beside `output` under a temporary name.
+
+    Args:
+      model: the trained model.
+      output: the folder to make.
+      overwrite: replaces a SavedModel that is there already; anything else is never replaced.
+
+    Raises:
+      UserError: when the output exists or cannot be written.
+    """
+    output = pathlib.Path(os.path.abspath(output))
+    check_output(output, overwrite)
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        temporary = tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent)
+    except OSError as error:
+        raise UserError(
+            f"{output}: cannot be written ({error.strerror}); choose a folder you may write to"
+        ) from error
+    with temporary as scratch:
+        written = pathlib.Path(scratch, "model")
+        try:
+            _write(model, written, pathlib.Path(scratch, "sources"))
+        except tf.errors.OpError as error:
+            reason = error.message.partition("\n")[0]
+            raise UserError(f"{output}: cannot be written ({reason}); make room there") from error
+        check_output(output, overwrite)
+        _put_in_place(written, output, pathlib.Path(scratch, "replaced"))
+
+
+def check_output(output: str | os.PathLike, overwrite: bool = False) -> None:
+    """Raises UserError when `export` would refuse to write there."""
+    output = pathlib.Path(output)
+    if not os.path.lexists(output):
+        return
+    if not overwrite:
+        raise UserError(
+            f"{output}: exists already; choose another --output, or replace it with --overwrite"
+        )
+    if not (output / "saved_model.pb").is_file():
+        raise UserError(
+            f"{output}: is not a SavedModel and is not overwritten; choose another --output"
+        )
+
+
+def size_bytes(output: str | os.PathLike) -> int:
+    """Returns the size of all files in a folder."""
+    return sum(path.stat().st_size for path in pathlib.Path(output).rglob("*") if path.is_file())
+
+
+def _write(model: AcousticModel, folder: pathlib.Path, sources: pathlib.Path) -> None:
+    """Writes the SavedModel; `sources` is where the assets lie until they are copied."""
+    sources.mkdir()
+    config.save(model.config, sources / "config.json")
+    model.alphabet.save(sources / "alphabet.json")
+    # Only variables and assets hang on this module, no object of Keras or of ours: what loads it
+    # needs neither.
+    module = tf.Module(name="deep_speech_2")
+    module.weights = {
+        name: variable.value for name, variable in checkpoint.model_arrays(model.network).items()
+    }
+    module.assets = [
+        tf.saved_model.Asset(str(sources / name)) for name in ("alphabet.json", "config.json")
+    ]
+    transcribe = signatures.transcribe(model)
+    names = (signatures.TRANSCRIBE, tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY)
+    tf.saved_model.save(module, str(folder), signatures=dict.fromkeys(names, transcribe))
+
+
+def _put_in_place(written: pathlib.Path, output: pathlib.Path, replaced: pathlib.Path) -> None:
+    """Renames `written` to `output`; what was there goes to `replaced`, or back after an error."""
+    if not output.exists():
+        written.rename(output)
+        return
+    output.rename(replaced)
+    try:
+        written.rename(output)
+    except OSError:
+        replaced.rename(output)
+        raise
