@@ -17,7 +17,9 @@ import numpy as np
 import soundfile
 import soxr
 
-from ds2_tf import audio_containers
+from ds2_tf.containers import check
+from ds2_tf.containers.container_error import ContainerError
+from ds2_tf.containers.splice import SplicedFile
 from ds2_tf.errors import UserError
 from ds2_tf.manifest import Utterance
 
@@ -212,10 +214,10 @@ def _open(source: Source) -> Iterator[_Recording]:
         if not num_bytes:
             raise AudioError(name, "empty", "is an empty file")
         try:
-            verdict = audio_containers.check(file, num_bytes)
-            file.seek(0)
-            sound = stack.enter_context(_ForwardSoundFile(_View(file, verdict.patch)))
-        except audio_containers.ContainerError as error:
+            verdict = check.check(file, num_bytes)
+            readable = SplicedFile(file, num_bytes, verdict.splice)
+            sound = stack.enter_context(_ForwardSoundFile(readable))
+        except ContainerError as error:
             raise AudioError(name, error.reason, str(error)) from error
         except soundfile.SoundFileError as error:
             raise _unreadable(name, file, error) from error
@@ -302,21 +304,3 @@ def _rechunk(pieces: Iterator[np.ndarray], block_samples: int) -> Iterator[np.nd
             pending, num_pending = [joined[whole:]], num_pending - whole
     if num_pending:
         yield np.concatenate(pending)
-
-
-class _View:
-    """A file with its header mended and without its name, which soundfile would go by."""
-
-    def __init__(self, file: BinaryIO, patch: audio_containers.Patch | None) -> None:
-        self._file, self._patch = file, patch
-        self.seek, self.tell = file.seek, file.tell
-
-    def read(self, size: int) -> bytes:
-        if self._patch is None:
-            return self._file.read(size)
-        start = self._file.tell()
-        content = bytearray(self._file.read(size))
-        for at, byte in enumerate(self._patch.content, start=self._patch.offset - start):
-            if 0 <= at < len(content):
-                content[at] = byte
-        return bytes(content)

@@ -14,16 +14,18 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ds2_tf import audio, audio_containers, flac_frames, wav_header
+from ds2_tf import audio
+from ds2_tf.containers import check, flac, wav
+from ds2_tf.containers.container_error import ContainerError
 from ds2_tf.errors import UserError
 
 # The branches of the graph: which native op decodes, to which type; or none does.
 _PYTHON, _WAV_8, _WAV_16, _WAV_24, _WAV_FLOAT, _FLAC_16, _FLAC_24 = range(7)
 _WAV_BRANCHES = {
-    (wav_header.PCM, 8): _WAV_8,
-    (wav_header.PCM, 16): _WAV_16,
-    (wav_header.PCM, 24): _WAV_24,
-    (wav_header.FLOAT, 32): _WAV_FLOAT,
+    (wav.PCM, 8): _WAV_8,
+    (wav.PCM, 16): _WAV_16,
+    (wav.PCM, 24): _WAV_24,
+    (wav.FLOAT, 32): _WAV_FLOAT,
 }
 _FLAC_BRANCHES = {16: _FLAC_16, 24: _FLAC_24}
 
@@ -33,7 +35,7 @@ def available() -> bool:
     """Returns whether a native op of tensorflow-io decodes a sound here; prints nothing."""
     sound = struct.pack(
         "<4sI4s4sIHHIIHH4sIhh",
-        *(b"RIFF", 40, b"WAVE", b"fmt ", 16, wav_header.PCM, 1, 8000, 16000, 2, 16),
+        *(b"RIFF", 40, b"WAVE", b"fmt ", 16, wav.PCM, 1, 8000, 16000, 2, 16),
         *(b"data", 4, 1, -1),
     )
     try:
@@ -73,22 +75,22 @@ def decode(path: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         _inspect, [content], (tf.int32, tf.int32, tf.string), stateful=False
     )
 
-    def wav(dtype: tf.DType) -> Any:
+    def native_wav(dtype: tf.DType) -> Any:
         return lambda: _usable_or_python(ops.decode_wav(content, dtype=dtype), rate, md5, path)
 
-    def flac(dtype: tf.DType) -> Any:
+    def native_flac(dtype: tf.DType) -> Any:
         return lambda: _usable_or_python(ops.decode_flac(content, dtype=dtype), rate, md5, path)
 
     samples, rate = tf.switch_case(
         branch,
         {
             _PYTHON: lambda: _decode_in_python(path),
-            _WAV_8: wav(tf.uint8),
-            _WAV_16: wav(tf.int16),
-            _WAV_24: wav(tf.int32),
-            _WAV_FLOAT: wav(tf.float32),
-            _FLAC_16: flac(tf.int16),
-            _FLAC_24: flac(tf.int32),
+            _WAV_8: native_wav(tf.uint8),
+            _WAV_16: native_wav(tf.int16),
+            _WAV_24: native_wav(tf.int32),
+            _WAV_FLOAT: native_wav(tf.float32),
+            _FLAC_16: native_flac(tf.int16),
+            _FLAC_24: native_flac(tf.int32),
         },
     )
     return tf.ensure_shape(samples, [None]), tf.ensure_shape(rate, [])
@@ -105,17 +107,17 @@ def _inspect(content: bytes) -> tuple[np.int32, np.int32, bytes]:
     """Returns the branch for a file's content, its rate in Hz and, of flac, its samples' MD5."""
     python = np.int32(_PYTHON), np.int32(0), b""
     try:
-        verdict = audio_containers.check(io.BytesIO(content), len(content))
-    except audio_containers.ContainerError:
+        verdict = check.check(io.BytesIO(content), len(content))
+    except ContainerError:
         return python
-    if verdict.patch is not None or verdict.num_frames is not None:
+    if verdict.splice is not None:
         return python
     if (found := verdict.wav_format) is not None and found.data_bytes:
         branch = _WAV_BRANCHES.get((found.tag, found.bits), _PYTHON)
         return np.int32(branch), np.int32(found.sample_rate_hz), b""
     if (info := verdict.flac_info) is not None and any(info.md5):
-        tail = content[-audio_containers.FLAC_TAIL_BYTES :]
-        is_whole = flac_frames.count_by_last_frame(tail, info) == info.num_frames
+        tail = content[-flac.TAIL_BYTES :]
+        is_whole = flac.count_by_last_frame(tail, info) == info.num_frames
         branch = _FLAC_BRANCHES.get(info.bits, _PYTHON) if is_whole else _PYTHON
         return np.int32(branch), np.int32(info.sample_rate_hz), info.md5
     return python

@@ -20,6 +20,7 @@ from absl import flags, logging
 
 from ds2_tf import atomic
 from ds2_tf.bin import program
+from ds2_tf.errors import UserError
 
 _WORKDIR = flags.DEFINE_string("workdir", "runs/demo", "Folder for all that the demo makes.")
 _SEED = flags.DEFINE_integer("seed", 0, "Of weights, order, dropout and augmentation.")
@@ -61,6 +62,8 @@ def main(arguments: list[str]) -> int:
     _heading(2, f"training on {len(utterances['train'])} strings of digits")
     train.train(run, workdir)
 
+    logging.set_verbosity(logging.WARNING)
+
     _heading(3, "evaluation")
     model = AcousticModel.load(workdir)
     results = {}
@@ -84,7 +87,17 @@ def main(arguments: list[str]) -> int:
         utterances["test_known"][-SHOWN:], run.features.sample_rate_hz, workdir / "wavs"
     )
     script = _CLONE / "tools" / "transcribe_saved_model.py"
-    subprocess.run([sys.executable, str(script), str(exported), *map(str, wavs)], check=True)
+    client = subprocess.run(
+        [sys.executable, str(script), str(exported), *map(str, wavs)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if client.returncode:
+        raise UserError(f"{exported}: the export does not run: {client.stderr.strip()}")
+    for line in client.stdout.splitlines():
+        name, _, text = line.partition("\t")
+        print(f"{pathlib.Path(name).stem:<45} {text}")
 
     known, unseen = results["test_known"].word.rate, results["test_unseen"].word.rate
     seconds = time.monotonic() - start

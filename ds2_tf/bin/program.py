@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +14,8 @@ from ds2_tf.errors import UserError
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 128 + signal.SIGINT
+
+_MISSING_FLAG = re.compile(r"flag --(\w+)=None: Flag --\1 must have a value other than None\.")
 
 
 class UsageError(Exception):
@@ -53,10 +56,11 @@ def run(main: Callable[[list[str]], int | None]) -> None:
     """
     app.define_help_flags()
     try:
-        arguments = flags.FLAGS(sys.argv)[1:]
-        status = main(arguments)
+        status = main(_parse(sys.argv))
+        sys.stdout.flush()
     except (UsageError, flags.Error) as error:
-        print(f"error: {error}; see --help", file=sys.stderr)
+        message = _MISSING_FLAG.sub(r"--\1 is missing", str(error))
+        print(f"error: {message}; see --help", file=sys.stderr)
         status = EXIT_USAGE
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -65,6 +69,14 @@ def run(main: Callable[[list[str]], int | None]) -> None:
         print("interrupted", file=sys.stderr)
         status = EXIT_INTERRUPTED
     except BrokenPipeError:
-        sys.stderr.close()
+        # Who read our output, `head` say, has left: there is nobody to tell when the rest is lost.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = EXIT_FAILED
     sys.exit(status)
+
+
+def _parse(command_line: list[str]) -> list[str]:
+    try:
+        return flags.FLAGS(command_line)[1:]
+    except SystemExit:  # absl has printed the help that was asked for, and exits with 1.
+        sys.exit(0)

@@ -5,6 +5,9 @@ The format is RFC 9639 (FLAC), sections 8.2 and 9.1.
 
 import dataclasses
 import functools
+from typing import BinaryIO
+
+from ds2_tf.containers.container_error import ContainerError
 
 _SIZE_BY_CODE = {
     1: 192,
@@ -13,6 +16,8 @@ _SIZE_BY_CODE = {
 }
 _BITS_BY_CODE = {1: 8, 2: 12, 4: 16, 5: 20, 6: 24, 7: 32}
 _MAX_HEADER_BYTES = 16
+TAIL_BYTES = 1 << 18
+"""Enough of a file's end to hold its last frame."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +30,41 @@ class StreamInfo:
     bits: int
     num_frames: int
     md5: bytes
+
+
+def check(file: BinaryIO, num_bytes: int) -> tuple[StreamInfo, int | None]:
+    """Compares the header with the last frame; damage in between shows when it is decoded.
+
+    Args:
+      file: a seekable file; its position is changed.
+      num_bytes: the size of the file.
+
+    Returns:
+      The header, and the samples of one channel: None when the header leaves them open and
+      the file does not end with a whole frame.
+
+    Raises:
+      ContainerError: with the reason "truncated" or "bad_header".
+    """
+    file.seek(0)
+    head = file.read(42)
+    if len(head) < 42:
+        raise ContainerError("truncated", f"ends inside its header after {num_bytes} bytes")
+    info = read_stream_info(head[8:42])
+    if head[4] & 0x7F or not info.sample_rate_hz:
+        raise ContainerError("bad_header", "has a flac header without a sample rate")
+    file.seek(max(0, num_bytes - TAIL_BYTES))
+    tail = file.read(TAIL_BYTES)
+    claimed = info.num_frames
+    if count_by_last_frame(tail, info, is_whole=False) == claimed:
+        return info, claimed
+    found = count_by_last_frame(tail, info)
+    if claimed and found is not None and found != claimed:
+        raise ContainerError(
+            "truncated" if found < claimed else "bad_header",
+            f"holds {found} samples, but its header claims {claimed}",
+        )
+    return info, claimed or found
 
 
 def read_stream_info(block: bytes) -> StreamInfo:

@@ -8,6 +8,9 @@ import dataclasses
 import struct
 from typing import BinaryIO
 
+from ds2_tf.containers.container_error import ContainerError
+from ds2_tf.containers.splice import Splice
+
 PCM, FLOAT = 1, 3
 _A_LAW, _MU_LAW, _EXTENSIBLE = 6, 7, 0xFFFE
 _PLAIN_TAGS = (PCM, FLOAT, _A_LAW, _MU_LAW)
@@ -15,29 +18,6 @@ _PLAIN_TAGS = (PCM, FLOAT, _A_LAW, _MU_LAW)
 _OPEN_SIZES = (range(0x7FFF0000, 0x80010000), range(0xFFFF0000, 1 << 32))
 _MAX_LOOSE_BYTES = 512
 _LOOK_BYTES = 1 << 16
-
-
-class ContainerError(Exception):
-    """A header that contradicts itself, or bytes that end before what it claims.
-
-    Attributes:
-      reason: "truncated", "bad_header" or "unreadable".
-    """
-
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(reason, detail)
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return str(self.args[1])
-
-
-@dataclasses.dataclass(frozen=True)
-class Patch:
-    """Bytes that a reader must see at `offset` instead of the file's own."""
-
-    offset: int
-    content: bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +34,7 @@ class WavFormat:
     data_bytes: int = 0
 
 
-def check(file: BinaryIO, num_bytes: int) -> tuple[WavFormat, Patch | None]:
+def check(file: BinaryIO, num_bytes: int) -> tuple[WavFormat, Splice | None]:
     """Compares the header of a wav file with itself and with the file's size.
 
     Args:
@@ -75,8 +55,8 @@ def check(file: BinaryIO, num_bytes: int) -> tuple[WavFormat, Patch | None]:
         if name == b"data":
             if wav_format is None:
                 raise ContainerError("bad_header", "has its samples before its format")
-            patch = _check_data(file, position, size, num_bytes)
-            return dataclasses.replace(wav_format, data_bytes=size), patch
+            splice = _check_data(file, position, size, num_bytes)
+            return dataclasses.replace(wav_format, data_bytes=size), splice
         if position + size > num_bytes:
             raise ContainerError("truncated", f"ends inside its header after {num_bytes} bytes")
         if name == b"fmt ":
@@ -120,11 +100,11 @@ def _check_sizes(
         )
 
 
-def _check_data(file: BinaryIO, start: int, size: int, num_bytes: int) -> Patch | None:
+def _check_data(file: BinaryIO, start: int, size: int, num_bytes: int) -> Splice | None:
     available = num_bytes - start
     is_open = size > available and any(size in sizes for sizes in _OPEN_SIZES)
     if is_open or (size == 0 and _looks_like_samples(file, start, available)):
-        return Patch(start - 4, struct.pack("<I", min(available, 0xFFFFFFFF)))
+        return Splice(start - 4, struct.pack("<I", min(available, 0xFFFFFFFF)), 4)
     if size > available:
         raise ContainerError(
             "truncated", f"holds {available} of the {size} bytes of samples that its header claims"

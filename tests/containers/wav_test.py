@@ -5,22 +5,23 @@ import numpy as np
 import pytest
 import soundfile
 
-from ds2_tf import audio, wav_header
+from ds2_tf import audio
 from ds2_tf.audio import AudioError
+from ds2_tf.containers import wav
 
 RATE, CHANNELS, FRAME_BYTES, BITS, BYTE_RATE, DATA_SIZE = 24, 22, 32, 34, 28, 40  # Offsets.
 REWRITE = "write it again with `ffmpeg -i FILE NEW.wav`"
 SAMPLES = np.random.default_rng(0).integers(-9999, 9999, 4000).astype(np.int16)
 
 
-def wav(subtype="PCM_16"):
+def encode(subtype="PCM_16"):
     file = io.BytesIO()
     soundfile.write(file, SAMPLES, 16000, format="WAV", subtype=subtype)
     return file.getvalue()
 
 
 def with_field(offset, value, content=None):
-    content = bytearray(wav() if content is None else content)
+    content = bytearray(encode() if content is None else content)
     form = "<H" if offset in (CHANNELS, FRAME_BYTES, BITS, 20) else "<I"
     struct.pack_into(form, content, offset, value)
     return bytes(content)
@@ -45,14 +46,14 @@ def error_of(content):
 @pytest.mark.parametrize("riff_size", [0, 0xFFFFFFFF])
 def test_sizes_left_open_by_programs_that_write_to_pipes(size, riff_size):
     content = with_field(4, riff_size, with_field(DATA_SIZE, size))
-    np.testing.assert_array_equal(audio.load(content, 16000), audio.load(wav(), 16000))
+    np.testing.assert_array_equal(audio.load(content, 16000), audio.load(encode(), 16000))
     assert audio.probe(content).num_frames == 4000
     blocks = list(audio.blocks(content, 16000, 0.01))
     np.testing.assert_array_equal(np.concatenate(blocks), SAMPLES / np.float32(32768))
 
 
 def test_ffmpeg_writes_a_list_chunk_before_samples_of_open_size():
-    content = wav()
+    content = encode()
     content = content[:36] + chunk(b"LIST", b"INFOISFT\x05\0\0\0Lavf\0") + b"\0" + content[36:]
     at = content.index(b"data") + 4
     content = content[:at] + b"\xff\xff\xff\xff" + content[at + 4 :]
@@ -70,7 +71,7 @@ def test_ffmpeg_writes_a_list_chunk_before_samples_of_open_size():
     ],
 )
 def test_chunks_tags_and_padding_after_the_samples(rest):
-    np.testing.assert_array_equal(audio.load(wav() + rest, 16000), SAMPLES / np.float32(32768))
+    np.testing.assert_array_equal(audio.load(encode() + rest, 16000), SAMPLES / np.float32(32768))
 
 
 @pytest.mark.parametrize(
@@ -117,7 +118,7 @@ def test_a_rate_out_of_any_range(rate):
 
 
 def test_samples_before_their_format():
-    content = wav()
+    content = encode()
     content = content[:12] + content[36:] + content[12:36]
     detail = f"has its samples before its format; {REWRITE}"
     assert error_of(content) == ("bad_header", detail)
@@ -126,7 +127,7 @@ def test_samples_before_their_format():
 @pytest.mark.parametrize("subtype", ["PCM_U8", "PCM_24", "FLOAT", "ULAW", "IMA_ADPCM", "GSM610"])
 @pytest.mark.parametrize("keep", [0.3, 0.9])
 def test_a_truncated_file_of_any_codec(subtype, keep):
-    content = wav(subtype)
+    content = encode(subtype)
     reason, message = error_of(content[: int(len(content) * keep)])
     assert reason == "truncated"
     assert message.endswith(" bytes of samples that its header claims; copy or download it again")
@@ -145,7 +146,7 @@ def test_a_truncated_file_of_any_codec(subtype, keep):
     ],
 )
 def test_a_wav_file_cut_anywhere(num_bytes, detail):
-    cut = wav()[:num_bytes]
+    cut = encode()[:num_bytes]
     assert error_of(cut) == ("truncated", f"{detail}; copy or download it again")
 
 
@@ -156,7 +157,7 @@ def test_a_claim_just_above_the_size():
 
 
 def test_no_samples_at_all():
-    content = with_field(DATA_SIZE, 0, wav()[:44])
+    content = with_field(DATA_SIZE, 0, encode()[:44])
     with pytest.raises(AudioError, match="holds no samples; record it again or remove it") as error:
         audio.load(content, 16000)
     assert error.value.reason == "empty"
@@ -176,13 +177,13 @@ def test_samples_that_are_not_finite(value):
 
 def test_the_format_of_plain_and_extensible_headers():
     for container, subtype, tag, bits in [
-        ("WAV", "PCM_24", wav_header.PCM, 24),
-        ("WAVEX", "PCM_16", wav_header.PCM, 16),
-        ("WAVEX", "FLOAT", wav_header.FLOAT, 32),
+        ("WAV", "PCM_24", wav.PCM, 24),
+        ("WAVEX", "PCM_16", wav.PCM, 16),
+        ("WAVEX", "FLOAT", wav.FLOAT, 32),
     ]:
         file = io.BytesIO()
         stereo = np.zeros((10, 2))
         soundfile.write(file, stereo, 22050, format=container, subtype=subtype)
-        found, patch = wav_header.check(file, len(file.getvalue()))
-        assert found == wav_header.WavFormat(tag, 2, 22050, bits, data_bytes=10 * 2 * bits // 8)
-        assert patch is None
+        found, splice = wav.check(file, len(file.getvalue()))
+        assert found == wav.WavFormat(tag, 2, 22050, bits, data_bytes=10 * 2 * bits // 8)
+        assert splice is None

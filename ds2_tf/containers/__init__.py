@@ -1,0 +1,1 @@
+"""Whether a sound file is whole and its header true, as far as that shows without decoding."""
