@@ -10,7 +10,7 @@ import io
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 import numpy as np
@@ -101,8 +101,17 @@ def blocks(source: Source, sample_rate_hz: int, block_seconds: float) -> Iterato
     return _rechunk(_stream(source, sample_rate_hz), block_samples)
 
 
-def load_utterance(utterance: Utterance, sample_rate_hz: int) -> np.ndarray:
+def load_utterance(
+    utterance: Utterance,
+    sample_rate_hz: int,
+    read: Callable[[str, int], np.ndarray] = load,
+) -> np.ndarray:
     """Returns the samples [S] of all parts of an utterance, with silence for its pauses.
+
+    Args:
+      utterance: its parts and pauses.
+      sample_rate_hz: of the result.
+      read: gives the samples of a part, as `load` does.
 
     Raises:
       AudioError: for the first part that cannot be used; it names the manifest's line too.
@@ -111,7 +120,7 @@ def load_utterance(utterance: Utterance, sample_rate_hz: int) -> np.ndarray:
     pieces = []
     for path, pause in zip(utterance.audio_paths, (*pauses, 0.0), strict=True):
         try:
-            pieces.append(load(path, sample_rate_hz))
+            pieces.append(read(path, sample_rate_hz))
         except AudioError as error:
             where = f"{utterance.manifest}:{utterance.line}: " if utterance.line else ""
             raise AudioError(

@@ -7,11 +7,14 @@ tensorflow-io 0.37.1, its last release, works with TensorFlow 2.16 and 2.17 only
 import functools
 import hashlib
 import io
+import pathlib
 import struct
 import warnings
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import soxr
 import tensorflow as tf
 
 from ds2_tf import audio
@@ -45,7 +48,51 @@ def available() -> bool:
         return False
 
 
-def decode(path: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+class Decoded:
+    """What the graph decoded of some files, to be read like files.
+
+    Attributes:
+      errors: of files that could not be used, by path; filled while the graph runs.
+    """
+
+    def __init__(self) -> None:
+        self.errors: dict[str, audio.AudioError] = {}
+
+    def decode(self, paths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Returns what `reader` takes: samples of all files, their numbers [N] and rates [N].
+
+        Args:
+          paths: [N] string.
+        """
+        samples, rates = tf.map_fn(
+            lambda path: decode(path, self.errors),
+            paths,
+            fn_output_signature=(
+                tf.RaggedTensorSpec([None], tf.float32, 0),
+                tf.TensorSpec([], tf.int32),
+            ),
+        )
+        return samples.values, tf.cast(samples.row_lengths(), tf.int32), rates
+
+    def reader(
+        self, paths: Sequence[str], samples: np.ndarray, lengths: np.ndarray, rates: np.ndarray
+    ) -> Callable[[str, int], np.ndarray]:
+        """Returns a function that stands for `audio.load` for the decoded paths."""
+        parts = np.split(samples, np.cumsum(lengths)[:-1])
+        decoded = dict(zip(paths, zip(parts, rates.tolist(), strict=True), strict=True))
+
+        def read(path: str, sample_rate_hz: int) -> np.ndarray:
+            if path in self.errors:
+                raise self.errors[path]
+            part, rate = decoded[path]
+            return part if rate == sample_rate_hz else soxr.resample(part, rate, sample_rate_hz)
+
+        return read
+
+
+def decode(
+    path: tf.Tensor, errors: dict[str, audio.AudioError] | None = None
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the samples of a file as `audio.load` gives them, at the file's own rate.
 
     Native ops decode wav (8, 16 and 24 bit, float) and flac (16 and 24 bit) whose headers hold
@@ -56,13 +103,16 @@ def decode(path: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
     Args:
       path: string scalar.
+      errors: takes the error of a file that cannot be used, by its path; such a file gives no
+        samples then.
 
     Returns:
       Samples [S] float32, mono, and the rate in Hz, an int32 scalar.
 
     Raises:
       UserError: where the native ops do not load.
-      tf.errors.OpError: when run, for a file that cannot be used; its message names the file.
+      tf.errors.OpError: when run without `errors`, for a file that cannot be used; its message
+        names the file.
     """
     if not available():
         raise UserError(
@@ -70,21 +120,23 @@ def decode(path: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             "2.17, or decode with audio.load"
         )
     ops = _tfio().audio
-    content = tf.io.read_file(path)
-    branch, rate, md5 = tf.numpy_function(
-        _inspect, [content], (tf.int32, tf.int32, tf.string), stateful=False
+    content, branch, rate, md5 = tf.numpy_function(
+        _inspect, [path], (tf.string, tf.int32, tf.int32, tf.string), stateful=False
     )
 
+    def in_python() -> tuple[tf.Tensor, tf.Tensor]:
+        return _decode_in_python(path, errors)
+
     def native_wav(dtype: tf.DType) -> Any:
-        return lambda: _usable_or_python(ops.decode_wav(content, dtype=dtype), rate, md5, path)
+        return lambda: _usable_or(in_python, ops.decode_wav(content, dtype=dtype), rate, md5)
 
     def native_flac(dtype: tf.DType) -> Any:
-        return lambda: _usable_or_python(ops.decode_flac(content, dtype=dtype), rate, md5, path)
+        return lambda: _usable_or(in_python, ops.decode_flac(content, dtype=dtype), rate, md5)
 
     samples, rate = tf.switch_case(
         branch,
         {
-            _PYTHON: lambda: _decode_in_python(path),
+            _PYTHON: in_python,
             _WAV_8: native_wav(tf.uint8),
             _WAV_16: native_wav(tf.int16),
             _WAV_24: native_wav(tf.int32),
@@ -103,8 +155,16 @@ def _tfio() -> Any:
     return tensorflow_io
 
 
-def _inspect(content: bytes) -> tuple[np.int32, np.int32, bytes]:
-    """Returns the branch for a file's content, its rate in Hz and, of flac, its samples' MD5."""
+def _inspect(path: bytes) -> tuple[bytes, np.int32, np.int32, bytes]:
+    """Returns a file's content, its branch, its rate in Hz and, of flac, its samples' MD5."""
+    try:
+        content = pathlib.Path(path.decode()).read_bytes()
+    except OSError:
+        return b"", np.int32(_PYTHON), np.int32(0), b""
+    return content, *_choose_branch(content)
+
+
+def _choose_branch(content: bytes) -> tuple[np.int32, np.int32, bytes]:
     python = np.int32(_PYTHON), np.int32(0), b""
     try:
         verdict = check.check(io.BytesIO(content), len(content))
@@ -133,14 +193,17 @@ def _mono(decoded: tf.Tensor) -> tf.Tensor:
     return tf.reduce_mean(samples, axis=1)
 
 
-def _usable_or_python(
-    decoded: tf.Tensor, rate: tf.Tensor, md5: tf.Tensor, path: tf.Tensor
+def _usable_or(
+    in_python: Callable[[], tuple[tf.Tensor, tf.Tensor]],
+    decoded: tf.Tensor,
+    rate: tf.Tensor,
+    md5: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Leaves it to `audio.load` to tell what is wrong with samples that are."""
     samples = _mono(decoded)
     is_usable = tf.reduce_all(tf.math.is_finite(samples)) & (tf.size(samples) > 0)
     is_usable &= tf.numpy_function(_matches, [decoded, md5], tf.bool, stateful=False)
-    return tf.cond(is_usable, lambda: (samples, rate), lambda: _decode_in_python(path))
+    return tf.cond(is_usable, lambda: (samples, rate), in_python)
 
 
 def _matches(decoded: np.ndarray, md5: bytes) -> np.bool_:
@@ -149,10 +212,19 @@ def _matches(decoded: np.ndarray, md5: bytes) -> np.bool_:
     return np.bool_(not md5 or hashlib.md5(packed.tobytes()).digest() == md5)
 
 
-def _decode_in_python(path: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    def decode_file(name: bytes) -> tuple[np.ndarray, np.int32]:
-        rate_hz = audio.probe(name.decode()).sample_rate_hz
-        return audio.load(name.decode(), rate_hz), np.int32(rate_hz)
+def _decode_in_python(
+    path: tf.Tensor, errors: dict[str, audio.AudioError] | None
+) -> tuple[tf.Tensor, tf.Tensor]:
+    def decode_file(encoded: bytes) -> tuple[np.ndarray, np.int32]:
+        name = encoded.decode()
+        try:
+            rate_hz = audio.probe(name).sample_rate_hz
+            return audio.load(name, rate_hz), np.int32(rate_hz)
+        except audio.AudioError as error:
+            if errors is None:
+                raise
+            errors[name] = error
+            return np.zeros(0, np.float32), np.int32(1)
 
     samples, rate = tf.numpy_function(decode_file, [path], (tf.float32, tf.int32))
     return samples, rate

@@ -1,14 +1,14 @@
 """Utterances to padded batches of features and labels."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from ds2_tf import audio, batching, features
+from ds2_tf import audio, audio_tfio, batching, features
 from ds2_tf.alphabet import Alphabet
 from ds2_tf.augment import AugmentConfig, Augmenter
 from ds2_tf.errors import UserError
@@ -111,6 +111,8 @@ class InputPipeline:
         self._augment_config = augment_config or AugmentConfig()
         self._seed = seed
         self._num_replicas = num_replicas
+        decoder = "tensorflow-io, in the graph" if audio_tfio.available() else "libsndfile"
+        logging.info("recordings are decoded by %s", decoder)
 
     def epoch(self, epoch: int, skip_batches: int = 0) -> Epoch:
         """Returns the batches of an epoch from number `skip_batches` on.
@@ -124,12 +126,21 @@ class InputPipeline:
         durations = self._durations / speeds
         batches = batching.plan(self._batch_config, durations, self._seed, epoch)
 
-        def load(number: np.int64) -> tuple[np.ndarray, ...]:
-            return self._load(batches[number], augmenter, speeds)
+        paths = [[p for i in batch for p in self._utterances[i].audio_paths] for batch in batches]
+        in_graph = audio_tfio.Decoded() if audio_tfio.available() else None
+
+        def load(number: np.int64, *decoded: np.ndarray) -> tuple[np.ndarray, ...]:
+            read = in_graph.reader(paths[number], *decoded) if in_graph else audio.load
+            return self._load(batches[number], augmenter, speeds, read)
+
+        def decoded_by_graph(number: tf.Tensor) -> Sequence[tf.Tensor]:
+            return in_graph.decode(tf.ragged.constant(paths)[number]) if in_graph else ()
 
         def features_of(number: tf.Tensor) -> dict[str, tf.Tensor]:
             indices, waveforms, waveform_lengths, labels, label_lengths = tf.numpy_function(
-                load, [number], [tf.int32, tf.float32, tf.int32, tf.int32, tf.int32]
+                load,
+                [number, *decoded_by_graph(number)],
+                [tf.int32, tf.float32, tf.int32, tf.int32, tf.int32],
             )
             waveforms.set_shape([None, None])
             waveform_lengths.set_shape([None])
@@ -168,14 +179,18 @@ class InputPipeline:
         return self._model_config.num_output_frames(num_frames) >= required
 
     def _load(
-        self, indices: np.ndarray, augmenter: Augmenter, speeds: Sequence[float]
+        self,
+        indices: np.ndarray,
+        augmenter: Augmenter,
+        speeds: Sequence[float],
+        read: Callable[[str, int], np.ndarray],
     ) -> tuple[np.ndarray, ...]:
         """Returns a batch's indices, waveforms, their lengths, labels and their lengths."""
         rows: list[tuple[int, np.ndarray, np.ndarray]] = []
         for index in indices.tolist():
             try:
                 samples = audio.load_utterance(
-                    self._utterances[index], self._feature_config.sample_rate_hz
+                    self._utterances[index], self._feature_config.sample_rate_hz, read
                 )
                 changed = augmenter.change_speed(samples, speeds[index])
                 if self._fits(index, len(changed)):

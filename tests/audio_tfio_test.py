@@ -170,3 +170,16 @@ def test_a_wav_header_that_leaves_its_size_open(decode, tmp_path, size):
 def test_a_missing_file_is_named(decode):
     with pytest.raises(tf.errors.NotFoundError, match=r"/no/such\.wav"):
         decode("/no/such.wav")
+
+
+@needs_ops
+def test_files_decoded_in_the_graph_read_like_files(tmp_path):
+    good = [utterance.audio_path for utterance in RECORDINGS]
+    missing = str(tmp_path / "missing.wav")
+    in_graph = audio_tfio.Decoded()
+    decoded = tf.function(in_graph.decode)(tf.constant([*good, missing]))
+    read = in_graph.reader([*good, missing], *(value.numpy() for value in decoded))
+    for path in good:
+        np.testing.assert_array_equal(read(path, 8000), audio.load(path, 8000))
+    with pytest.raises(audio.AudioError, match=r"missing.wav: no such file; check the path"):
+        read(missing, 8000)
