@@ -120,18 +120,22 @@ def decode(
             "2.17, or decode with audio.load"
         )
     ops = _tfio().audio
-    content, branch, rate, md5 = tf.numpy_function(
-        _inspect, [path], (tf.string, tf.int32, tf.int32, tf.string), stateful=False
+    branch, rate, md5 = tf.numpy_function(
+        _inspect, [path], (tf.int32, tf.int32, tf.string), stateful=False
     )
 
     def in_python() -> tuple[tf.Tensor, tf.Tensor]:
         return _decode_in_python(path, errors)
 
     def native_wav(dtype: tf.DType) -> Any:
-        return lambda: _usable_or(in_python, ops.decode_wav(content, dtype=dtype), rate, md5)
+        return lambda: _usable_or(
+            in_python, ops.decode_wav(tf.io.read_file(path), dtype=dtype), rate, md5
+        )
 
     def native_flac(dtype: tf.DType) -> Any:
-        return lambda: _usable_or(in_python, ops.decode_flac(content, dtype=dtype), rate, md5)
+        return lambda: _usable_or(
+            in_python, ops.decode_flac(tf.io.read_file(path), dtype=dtype), rate, md5
+        )
 
     samples, rate = tf.switch_case(
         branch,
@@ -155,20 +159,13 @@ def _tfio() -> Any:
     return tensorflow_io
 
 
-def _inspect(path: bytes) -> tuple[bytes, np.int32, np.int32, bytes]:
-    """Returns a file's content, its branch, its rate in Hz and, of flac, its samples' MD5."""
-    try:
-        content = pathlib.Path(path.decode()).read_bytes()
-    except OSError:
-        return b"", np.int32(_PYTHON), np.int32(0), b""
-    return content, *_choose_branch(content)
-
-
-def _choose_branch(content: bytes) -> tuple[np.int32, np.int32, bytes]:
+def _inspect(path: bytes) -> tuple[np.int32, np.int32, bytes]:
+    """Returns the branch for a file, its rate in Hz and, of flac, its samples' MD5 in hex."""
     python = np.int32(_PYTHON), np.int32(0), b""
     try:
+        content = pathlib.Path(path.decode()).read_bytes()
         verdict = check.check(io.BytesIO(content), len(content))
-    except ContainerError:
+    except (OSError, ContainerError):
         return python
     if verdict.splice is not None:
         return python
@@ -179,7 +176,7 @@ def _choose_branch(content: bytes) -> tuple[np.int32, np.int32, bytes]:
         tail = content[-flac.TAIL_BYTES :]
         is_whole = flac.count_by_last_frame(tail, info) == info.num_frames
         branch = _FLAC_BRANCHES.get(info.bits, _PYTHON) if is_whole else _PYTHON
-        return np.int32(branch), np.int32(info.sample_rate_hz), info.md5
+        return np.int32(branch), np.int32(info.sample_rate_hz), info.md5.hex().encode()
     return python
 
 
@@ -209,7 +206,7 @@ def _usable_or(
 def _matches(decoded: np.ndarray, md5: bytes) -> np.bool_:
     """Compares with a flac file's checksum, of its samples as little-endian integers."""
     packed = decoded if decoded.dtype == np.int16 else decoded.view(np.uint8).reshape(-1, 4)[:, 1:]
-    return np.bool_(not md5 or hashlib.md5(packed.tobytes()).digest() == md5)
+    return np.bool_(not md5 or hashlib.md5(packed.tobytes()).hexdigest() == md5.decode())
 
 
 def _decode_in_python(

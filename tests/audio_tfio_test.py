@@ -69,7 +69,7 @@ def test_without_the_ops_the_error_names_the_remedy():
 )
 def test_native_formats_equal_audio_load(decode, tmp_path, container, subtype, channels):
     path = write(tmp_path / "a", channels, 22050, format=container, subtype=subtype)
-    branch, rate_hz, _ = audio_tfio._inspect(pathlib.Path(path).read_bytes())
+    branch, rate_hz, _ = audio_tfio._inspect(path.encode())
     assert branch != audio_tfio._PYTHON
     samples, rate = decode(path)
     assert samples.dtype == tf.float32
@@ -168,7 +168,7 @@ def test_a_wav_header_that_leaves_its_size_open(decode, tmp_path, size):
 
 @needs_ops
 def test_a_missing_file_is_named(decode):
-    with pytest.raises(tf.errors.NotFoundError, match=r"/no/such\.wav"):
+    with pytest.raises(tf.errors.OpError, match=r"/no/such\.wav: no such file; check the path"):
         decode("/no/such.wav")
 
 
