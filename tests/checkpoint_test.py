@@ -1,0 +1,364 @@
+import json
+import os
+import re
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ds2_tf import checkpoint, optimizer
+from ds2_tf.errors import UserError
+from ds2_tf.model import DeepSpeech2, ModelConfig
+
+CONFIG = ModelConfig(
+    conv_channels=(2,),
+    conv_kernels=((3, 3),),
+    conv_strides=((2, 2),),
+    rnn_layers=2,
+    rnn_units=3,
+    dense_layers=1,
+    dense_units=4,
+    dropout=0.5,
+)
+
+
+def make(seed, name="adam"):
+    """Returns a network and its optimizer."""
+    keras.utils.set_random_seed(seed)
+    network = DeepSpeech2(CONFIG, num_bins=9, num_labels=5)
+    update = optimizer.make(optimizer.OptimizerConfig(name))
+    update.build(network.trainable_variables)
+    return network, update
+
+
+def train(network, update, num_steps):
+    """Returns the logits of each step: dropout, averages and moments all move."""
+    batch = {
+        "features": tf.constant(np.random.default_rng(0).normal(size=(2, 12, 9)), tf.float32),
+        "feature_lengths": tf.constant([12, 7]),
+    }
+    update.learning_rate.assign(0.01)
+    found = []
+    for _ in range(num_steps):
+        with tf.GradientTape() as tape:
+            logits = network(batch, training=True)["logits"]
+            loss = tf.reduce_mean(tf.square(logits - 1))
+        gradients = tape.gradient(loss, network.trainable_variables)
+        update.apply(gradients, network.trainable_variables)
+        found.append(logits.numpy())
+    return found
+
+
+def variables_of(network, update):
+    return checkpoint.model_arrays(network) | checkpoint.optimizer_arrays(update)
+
+
+def contents(variables):
+    return {name: np.asarray(v.numpy()).tobytes() for name, v in variables.items()}
+
+
+@pytest.mark.parametrize("name", ["adam", "sgd"])
+def test_a_restored_run_goes_on_bit_for_bit(tmp_path, name):
+    network, update = make(0, name)
+    train(network, update, 3)
+    variables = variables_of(network, update)
+    path = tmp_path / "step.npz"
+    metadata = {"step": 3, "best_score": [0.1, float("inf")], "note": "ä"}
+    checkpoint.save(path, variables, metadata)
+    saved = contents(variables)
+
+    other_network, other_update = make(1, name)
+    restored = variables_of(other_network, other_update)
+    assert contents(restored) != saved
+    assert checkpoint.restore(path, restored) == metadata
+    assert contents(restored) == saved
+    expected = train(network, update, 2)
+    np.testing.assert_array_equal(train(other_network, other_update, 2), expected)
+    assert contents(restored) == contents(variables)
+
+
+def test_nothing_that_training_changes_is_forgotten():
+    network, update = make(0)
+    assert len(checkpoint.model_arrays(network)) == len(network.variables)
+    assert len(checkpoint.optimizer_arrays(update)) == len(update.variables)
+    before = contents(variables_of(network, update))
+    train(network, update, 1)
+    after = contents(variables_of(network, update))
+    still = {name for name in before if before[name] == after[name]}
+    assert still <= {"optimizer/0001"}, still  # the learning rate, set beforehand
+    seeds = [name for name in before if "seed" in name]
+    assert len(seeds) == 3  # one a dropout layer
+
+
+def test_names_do_not_depend_on_what_was_built_before():
+    names = [sorted(checkpoint.model_arrays(make(seed)[0])) for seed in range(2)]
+    assert names[0] == names[1]
+    assert "conv_0/kernel" in names[0]
+    assert "output/bias" in names[0]
+
+
+def test_half_a_write_leaves_the_old_checkpoint(tmp_path, monkeypatch):
+    folder = checkpoint.CheckpointFolder(tmp_path)
+    path = folder.save(1, {"a/b": tf.Variable([1.0, 2.0])}, {"step": 1})
+    before = path.read_bytes()
+
+    def disk_full(file, **_):
+        file.write(before[:100])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", disk_full)
+    for step in (1, 2):
+        with pytest.raises(OSError, match="No space left"):
+            folder.save(step, {"a/b": tf.Variable([0.0, 0.0])}, {"step": step})
+    assert folder.latest() == path
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == [path.name]
+
+
+# Saves 24 MiB again and again in a child, kills it in the middle of a write and looks at the file.
+KILLED_WRITES = """
+import glob, os, signal, sys
+import numpy as np
+from ds2_tf import checkpoint
+
+folder = sys.argv[1]
+path = os.path.join(folder, "step_000000007.npz")
+shape = (6, 1 << 20)
+
+class Variable:
+    def numpy(self):
+        return np.full(shape, self.value, np.float32)
+
+def save(value):
+    variable = Variable()
+    variable.value = value
+    checkpoint.save(path, {"a": variable}, {"value": value})
+
+for first in (0, 100, 200):
+    save(first)
+    child = os.fork()
+    if child == 0:
+        for value in range(first + 1, first + 100):
+            save(value)
+        os._exit(0)
+    while True:
+        sizes = [os.stat(name).st_size for name in glob.glob(os.path.join(folder, ".step_*.tmp"))
+                 if os.path.exists(name)]
+        if any(1 << 20 < size < 20 << 20 for size in sizes):
+            break
+    os.kill(child, signal.SIGKILL)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    saved = np.load(path)["a"]
+    assert saved.shape == shape and (saved == saved[0, 0]).all()
+    print(int(saved[0, 0]))
+"""
+
+
+def test_kill_9_in_the_middle_of_a_write_leaves_a_whole_checkpoint(tmp_path):
+    result = subprocess.run(
+        [sys.executable, "-c", KILLED_WRITES, tmp_path],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    values = [int(line) for line in result.stdout.split()]
+    assert [value // 100 for value in values] == [0, 1, 2]
+
+    leftovers = [path for path in tmp_path.iterdir() if path.suffix == ".tmp"]
+    assert leftovers
+    folder = checkpoint.CheckpointFolder(tmp_path)
+    assert folder.latest() == tmp_path / "step_000000007.npz"
+    folder.save(8, {"a": tf.Variable(0.0)}, {})
+    assert not any(path.exists() for path in leftovers)
+    assert sorted(os.listdir(tmp_path)) == ["step_000000007.npz", "step_000000008.npz"]
+
+
+def small():
+    return {
+        "conv_0/kernel": tf.Variable([[1.0, 2.0], [3.0, 4.0]]),
+        "seed": tf.Variable([5, 6], dtype=tf.uint32),
+        "optimizer/0000": tf.Variable(7, dtype=tf.int64),
+    }
+
+
+def zeros():
+    return {name: tf.Variable(tf.zeros_like(v)) for name, v in small().items()}
+
+
+def test_any_damaged_byte_is_noticed_or_harmless(tmp_path):
+    path = tmp_path / "step_000000001.npz"
+    checkpoint.save(path, small(), {"step": 1})
+    whole = path.read_bytes()
+    message = re.compile(
+        re.escape(str(path)) + r": (is damaged or no checkpoint; remove it to go on from an older "
+        "one|made by another model: .* has shape .*; use the config .*)"
+    )
+    variables = zeros()
+    nothing, everything = contents(variables), contents(small())
+    num_errors = 0
+    for position in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[position] ^= 0xFF
+        path.write_bytes(damaged)
+        error = ""
+        try:
+            metadata = checkpoint.restore(path, variables)
+        except UserError as user_error:
+            error = str(user_error)
+        if error:
+            num_errors += 1
+            assert message.fullmatch(error)
+            assert contents(variables) == nothing
+        else:
+            assert metadata == {"step": 1}
+            assert contents(variables) == everything
+            for variable in variables.values():
+                variable.assign(tf.zeros_like(variable))
+    assert num_errors > 0.7 * len(whole)
+
+
+def test_a_truncated_file_is_named(tmp_path):
+    path = tmp_path / "step_000000001.npz"
+    checkpoint.save(path, small(), {"step": 1})
+    whole = path.read_bytes()
+    variables = zeros()
+    for size in (0, 1, 3, 4, 5, 30, 200, len(whole) // 2, len(whole) - 22, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        with pytest.raises(UserError) as error:
+            checkpoint.restore(path, variables)
+        assert str(error.value) == (
+            f"{path}: is damaged or no checkpoint; remove it to go on from an older one"
+        )
+    assert contents(variables) == contents(zeros())
+
+
+def write_array(path):
+    with open(path, "wb") as file:
+        np.save(file, np.zeros(3))
+
+
+def write_without_metadata(path):
+    with open(path, "wb") as file:
+        np.savez(file, a=np.zeros(3))
+
+
+def write_wrong_metadata(path):
+    with open(path, "wb") as file:
+        np.savez(file, **{"metadata.json": np.array("{'step'")})
+
+
+def write_objects(path):
+    with open(path, "wb") as file:
+        np.savez(file, **{"metadata.json": np.array("{}"), "a": np.array([{}], object)})
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda path: path.write_text("a text\nof two lines\n"),
+        write_array,
+        write_without_metadata,
+        write_wrong_metadata,
+        write_objects,
+    ],
+)
+def test_another_kind_of_file_is_named(tmp_path, write):
+    path = tmp_path / "weights.npz"
+    write(path)
+    with pytest.raises(UserError) as error:
+        checkpoint.restore(path, {})
+    assert str(error.value) == (
+        f"{path}: is damaged or no checkpoint; remove it to go on from an older one"
+    )
+
+
+def test_a_missing_file_is_named(tmp_path):
+    for path, reason in [
+        (tmp_path / "gone.npz", "No such file or directory"),
+        (tmp_path, "Is a directory"),
+    ]:
+        with pytest.raises(UserError) as error:
+            checkpoint.restore(path, {})
+        assert str(error.value) == f"{path}: cannot be read ({reason}); take an older checkpoint"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"conv_0/kernel": tf.Variable(tf.zeros([2, 3]))},
+            "conv_0/kernel has shape (2, 3) here and (2, 2) there",
+        ),
+        (
+            {"conv_1/kernel": tf.Variable(tf.zeros([2]))},
+            "conv_1/kernel has shape (2,) here and nothing there",
+        ),
+        ({"seed": None}, "seed has shape (2,) there and does not exist here"),
+    ],
+)
+def test_the_file_of_another_model_is_refused_and_changes_nothing(tmp_path, change, message):
+    path = tmp_path / "weights.npz"
+    checkpoint.save(path, small(), {})
+    variables = {name: v for name, v in (zeros() | change).items() if v is not None}
+    before = contents(variables)
+    with pytest.raises(UserError) as error:
+        checkpoint.restore(path, variables)
+    assert str(error.value) == (
+        f"{path}: made by another model: {message}; use the config that lies beside the checkpoint"
+    )
+    assert contents(variables) == before
+
+
+def test_weights_of_a_whole_checkpoint_can_be_taken_alone(tmp_path):
+    checkpoint.save(tmp_path / "c.npz", small(), {"step": 9})
+    weights = {name: v for name, v in zeros().items() if not name.startswith("optimizer/")}
+    assert checkpoint.restore(tmp_path / "c.npz", weights) == {"step": 9}
+    np.testing.assert_array_equal(weights["conv_0/kernel"], [[1, 2], [3, 4]])
+
+
+def test_two_variables_of_one_name_are_an_error():
+    class Layer:
+        name = "conv_0"
+        variables = (keras.Variable(0.0, name="scale"), keras.Variable(1.0, name="scale"))
+
+    class Model:
+        layers = (Layer,)
+
+    with pytest.raises(ValueError, match="^two variables of the model have the name conv_0/scale$"):
+        checkpoint.model_arrays(Model)
+
+
+@pytest.mark.parametrize("keep", [1, 2, 3])
+def test_only_the_newest_are_kept(tmp_path, keep):
+    folder = checkpoint.CheckpointFolder(tmp_path / "checkpoints", keep)
+    assert folder.latest() is None
+    steps = [1, 5, 20, 100, 1000]
+    for count, step in enumerate(steps, start=1):
+        path = folder.save(step, {"a": tf.Variable(step)}, {"step": step})
+        assert folder.latest() == path
+        kept = [json.loads(str(np.load(p)["metadata.json"]))["step"] for p in sorted_paths(path)]
+        assert kept == steps[max(0, count - keep) : count]
+
+
+def sorted_paths(path):
+    return sorted(path.parent.iterdir())
+
+
+def test_other_files_are_left_alone(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "a.npz").write_text("mine")
+    folder = checkpoint.CheckpointFolder(tmp_path, keep=1)
+    assert folder.latest() is None
+    for step in range(3):
+        folder.save(step, {}, {})
+    assert sorted(os.listdir(tmp_path)) == ["a.npz", "notes.txt", "step_000000002.npz"]
+
+
+def test_keeping_none_is_an_error(tmp_path):
+    with pytest.raises(ValueError, match=r"^keep must be >= 1. Received: 0$"):
+        checkpoint.CheckpointFolder(tmp_path, 0)
