@@ -47,9 +47,9 @@ def get_config() -> ConfigDict:
                 "noise_manifest": "",
             },
             "optimizer": {"name": "adam", "momentum": 0.99, "clip_norm": 400.0},
-            "schedule": {"learning_rate": 2e-3, "anneal": 1.4, "warmup_steps": 100},
+            "schedule": {"learning_rate": 2e-3, "anneal": 1.6, "warmup_steps": 100},
             "training": {
-                "num_epochs": 10,
+                "num_epochs": 7,
                 "seed": 0,
                 "checkpoint_steps": 200,
                 "keep_checkpoints": 2,

@@ -13,6 +13,7 @@ from ds2_tf.manifest import Utterance
 
 _SPEED_STREAM, _CHANNEL_STREAM, _NOISE_STREAM = range(3)
 _CHANNEL_BANDS = 8
+_SLOPES = (0.0, 2.0)  # of made noise: from white to brown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +98,8 @@ class Augmenter:
 
     def _noise(self, num_samples: int, generator: np.random.Generator) -> np.ndarray:
         if not self._config.noise_manifest:
-            return coloured_noise(num_samples, generator.uniform(0, 2), generator)
+            slope = generator.uniform(*_SLOPES)
+            return coloured_noise(num_samples, slope, self._sample_rate_hz, generator)
         recordings = _noise_recordings(self._config.noise_manifest)
         chosen = recordings[int(generator.integers(len(recordings)))]
         noise = _load_noise(chosen, self._sample_rate_hz)
@@ -108,10 +110,15 @@ class Augmenter:
         return np.random.default_rng([self._seed, self._epoch, index, stream])
 
 
-def coloured_noise(num_samples: int, slope: float, generator: np.random.Generator) -> np.ndarray:
-    """Returns [num_samples] float32 of noise whose power falls as 1 / frequency ** slope."""
+def coloured_noise(
+    num_samples: int, slope: float, sample_rate_hz: int, generator: np.random.Generator
+) -> np.ndarray:
+    """Returns [num_samples] float32 of noise whose power falls as 1 / frequency ** slope.
+
+    Below 100 Hz it is flat: otherwise most of its power would lie where there is no speech.
+    """
     spectrum = np.fft.rfft(generator.standard_normal(num_samples))
-    frequencies = np.maximum(np.arange(len(spectrum)), 1)
+    frequencies = np.maximum(np.fft.rfftfreq(num_samples, 1 / sample_rate_hz), 100.0)
     return np.fft.irfft(spectrum * frequencies ** (-slope / 2), num_samples).astype(np.float32)
 
 

@@ -12,6 +12,7 @@ from ds2_tf.layers.batch_norm import SequenceBatchNorm
 from ds2_tf.layers.conv import SequenceConv2D
 from ds2_tf.layers.recurrent import Recurrent
 from ds2_tf.layers.row_conv import RowConv
+from ds2_tf.ops.recurrence import CELLS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,8 +57,21 @@ class ModelConfig:
                 "conv_channels, conv_kernels and conv_strides must be equally long. Received: "
                 f"{len(self.conv_channels)}, {len(self.conv_kernels)}, {len(self.conv_strides)}"
             )
-        if self.rnn_layers < 1:
-            raise ValueError(f"rnn_layers must be >= 1. Received: {self.rnn_layers}")
+        for name in ("rnn_layers", "rnn_units", "dense_units"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be >= 1. Received: {getattr(self, name)}")
+        for name in ("lookahead", "dense_layers"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must be >= 0. Received: {getattr(self, name)}")
+        if self.cell not in CELLS:
+            raise ValueError(f"cell must be one of {(*CELLS,)}. Received: {self.cell!r}")
+        if any(size < 1 or size % 2 == 0 for kernel in self.conv_kernels for size in kernel):
+            raise ValueError(f"conv_kernels must be odd. Received: {self.conv_kernels}")
+        if min((*self.conv_channels, *sum(self.conv_strides, ())), default=1) < 1:
+            raise ValueError(
+                "conv_channels and conv_strides must be >= 1. Received: "
+                f"{self.conv_channels}, {self.conv_strides}"
+            )
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must lie in [0, 1). Received: {self.dropout}")
         if self.lookahead and self.bidirectional:

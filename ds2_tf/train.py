@@ -68,7 +68,8 @@ def train(run: config.RunConfig, workdir: str | os.PathLike) -> Progress:
     """
     folder = pathlib.Path(workdir)
     keras.utils.set_random_seed(run.training.seed)
-    if run.training.deterministic:
+    if run.training.deterministic and tf.config.list_physical_devices("GPU"):
+        # On CPUs all operations used here add in a fixed order anyway.
         tf.config.experimental.enable_op_determinism()
 
     utterances = manifest.read(run.data.train)
@@ -102,7 +103,7 @@ def train(run: config.RunConfig, workdir: str | os.PathLike) -> Progress:
     if (latest := checkpoints.latest()) is not None:
         progress = Progress(**checkpoint.restore(latest, variables))
         logging.info("going on from step %d of %s", progress.step, latest)
-    log = TrainingLog(folder, progress.step)
+    log = TrainingLog(folder, progress.step, progress.epoch)
 
     def save() -> None:
         checkpoints.save(progress.step, variables, dataclasses.asdict(progress))

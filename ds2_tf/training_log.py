@@ -13,12 +13,21 @@ from ds2_tf import atomic
 class TrainingLog:
     """Appends rows of metrics to a workdir's files."""
 
-    def __init__(self, workdir: str | os.PathLike, resume_step: int = 0) -> None:
-        """Opens the files; rows after `resume_step`, which training will repeat, are dropped."""
+    def __init__(
+        self, workdir: str | os.PathLike, resume_step: int = 0, resume_epoch: int = 0
+    ) -> None:
+        """Opens the files, and drops the rows that training is going to repeat.
+
+        These come after `resume_step`, or tell of an epoch after `resume_epoch`.
+        """
         folder = pathlib.Path(workdir)
         self._metrics_path = folder / "metrics.jsonl"
         self._curve_path = folder / "learning_curve.png"
-        self.rows = [row for row in read(self._metrics_path) if row["step"] <= resume_step]
+        self.rows = [
+            row
+            for row in read(self._metrics_path)
+            if row["step"] <= resume_step and row.get("epoch", 0) <= resume_epoch
+        ]
         with atomic.open_for_write(self._metrics_path) as file:
             file.writelines(json.dumps(row) + "\n" for row in self.rows)
         self._tensorboard = tf.summary.create_file_writer(str(folder / "tensorboard"))

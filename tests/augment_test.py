@@ -135,10 +135,10 @@ def test_the_stated_share_gets_noise_of_levels_in_the_range():
 
 @pytest.mark.parametrize("slope", [0.0, 1.0, 2.0])
 def test_noise_falls_with_its_slope(slope):
-    noise = coloured_noise(1 << 17, slope, np.random.default_rng(0))
+    noise = coloured_noise(1 << 17, slope, 16000, np.random.default_rng(0))
     assert noise.dtype == np.float32
     power = np.abs(np.fft.rfft(noise.astype(np.float64))) ** 2
-    edges = (1 << np.arange(9, 17)).tolist()
+    edges = (1 << np.arange(10, 17)).tolist()
     octaves = [power[low : 2 * low].mean() for low in edges[:-1]]
     falls = np.diff(np.log2(octaves))
     np.testing.assert_allclose(falls, -slope, atol=0.25)

@@ -17,8 +17,8 @@ DEV = [
 ROWS = sorted([*LOSSES, *DEV], key=lambda row: row["step"])
 
 
-def fill(folder, rows=ROWS, resume_step=0):
-    log = TrainingLog(folder, resume_step)
+def fill(folder, rows=ROWS, resume_step=0, resume_epoch=0):
+    log = TrainingLog(folder, resume_step, resume_epoch)
     for row in rows:
         log.write(row["step"], {key: value for key, value in row.items() if key != "step"})
     return log
@@ -60,10 +60,16 @@ def test_tensorboard_shows_every_number(tmp_path):
 
 def test_a_run_that_goes_on_drops_the_rows_that_it_will_repeat(tmp_path):
     fill(tmp_path)
-    log = fill(tmp_path, [{"step": 30, "loss": 7.0}], resume_step=20)
+    log = fill(tmp_path, [{"step": 30, "loss": 7.0}], resume_step=20, resume_epoch=1)
     expected = [row for row in ROWS if row["step"] <= 20] + [{"step": 30, "loss": 7.0}]
     assert log.rows == expected
     assert training_log.read(tmp_path / "metrics.jsonl") == expected
+
+
+def test_an_evaluation_after_the_last_checkpoint_is_dropped(tmp_path):
+    fill(tmp_path)
+    log = TrainingLog(tmp_path, resume_step=40, resume_epoch=1)
+    assert log.rows == ROWS[:-1]
 
 
 def test_a_new_run_drops_all_rows(tmp_path):
@@ -79,7 +85,7 @@ def test_a_last_line_that_was_cut_off_is_left_out(tmp_path):
     for size in range(len(whole) - 40, len(whole)):
         path.write_bytes(whole[:size])
         assert training_log.read(path) == ROWS[:-1]
-    log = fill(tmp_path, [{"step": 50, "loss": 1.0}], resume_step=40)
+    log = fill(tmp_path, [{"step": 50, "loss": 1.0}], resume_step=40, resume_epoch=2)
     assert log.rows == training_log.read(path) == [*ROWS[:-1], {"step": 50, "loss": 1.0}]
 
 
