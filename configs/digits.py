@@ -42,12 +42,12 @@ def get_config() -> ConfigDict:
             "augment": {
                 "speed": (0.75, 1.35),
                 "channel_db": 0.0,
-                "noise_share": 0.6,
-                "snr_db": (5.0, 30.0),
+                "noise_share": 0.4,
+                "snr_db": (5.0, 35.0),
                 "noise_manifest": "",
             },
             "optimizer": {"name": "adam", "momentum": 0.99, "clip_norm": 400.0},
-            "schedule": {"learning_rate": 2e-3, "anneal": 1.6, "warmup_steps": 100},
+            "schedule": {"learning_rate": 2e-3, "anneal": 1.4, "warmup_steps": 100},
             "training": {
                 "num_epochs": 7,
                 "seed": 0,
