@@ -54,7 +54,7 @@ def get_config() -> ConfigDict:
             "optimizer": {"name": "adam", "momentum": 0.99, "clip_norm": 400.0},
             "schedule": {"learning_rate": 1e-3, "anneal": 1.05, "warmup_steps": 100},
             "training": {
-                "num_epochs": 40,
+                "num_epochs": 25,
                 "seed": 0,
                 "checkpoint_steps": 100,
                 "keep_checkpoints": 2,

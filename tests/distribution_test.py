@@ -117,3 +117,20 @@ def test_one_device_takes_the_whole_batch(caplog):
     indices, labels = strategy.run(replica_step)
     np.testing.assert_array_equal(indices, [2, 0, 1])
     assert labels.shape == (3, 4)
+
+
+def test_two_gpus_sum_with_nccl(monkeypatch, caplog):
+    """With a faked list of devices: no GPU is needed to see what would be chosen."""
+    names = ["/device:GPU:0", "/device:GPU:1"]
+    gpus = [tf.config.LogicalDevice(name, "GPU") for name in names]
+    made = []
+    monkeypatch.setattr(tf.config, "list_logical_devices", {"GPU": gpus}.__getitem__)
+    monkeypatch.setattr(
+        tf.distribute, "MirroredStrategy", lambda *arguments: made.append(arguments)
+    )
+    with caplog.at_level(logging.INFO):
+        distribution.make_strategy()
+    ((devices, cross_device_ops),) = made
+    assert devices == names
+    assert isinstance(cross_device_ops, tf.distribute.NcclAllReduce)
+    assert "training on /device:GPU:0, /device:GPU:1 (NcclAllReduce)" in caplog.messages
