@@ -84,7 +84,8 @@ def _read(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, np.ndarray
             return metadata, {name: arrays[name] for name in arrays.files if name != _METADATA}
     except (*_DAMAGE, zipfile.BadZipFile) as error:
         raise UserError(
-            f"{path}: is damaged or no checkpoint; remove it to go on from an older one"
+            f"{path}: is damaged or no checkpoint; put back a copy, or go on from an older one "
+            "without it"
         ) from error
 
 

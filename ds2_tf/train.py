@@ -67,6 +67,8 @@ def train(run: config.RunConfig, workdir: str | os.PathLike) -> Progress:
     Source: Deep Speech 2, sections 3 and 6.
     """
     folder = pathlib.Path(workdir)
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder}: is a file; --workdir must name a folder, new or of this run")
     keras.utils.set_random_seed(run.training.seed)
     if run.training.deterministic and tf.config.list_physical_devices("GPU"):
         # On CPUs all operations used here add in a fixed order anyway.

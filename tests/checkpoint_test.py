@@ -195,8 +195,9 @@ def test_any_damaged_byte_is_noticed_or_harmless(tmp_path):
     checkpoint.save(path, small(), {"step": 1})
     whole = path.read_bytes()
     message = re.compile(
-        re.escape(str(path)) + r": (is damaged or no checkpoint; remove it to go on from an older "
-        "one|made by another model: .* has shape .*; use the config .*)"
+        re.escape(str(path))
+        + r": (is damaged or no checkpoint; put back a copy, or go on from an older "
+        "one without it|made by another model: .* has shape .*; use the config .*)"
     )
     variables = zeros()
     nothing, everything = contents(variables), contents(small())
@@ -232,7 +233,8 @@ def test_a_truncated_file_is_named(tmp_path):
         with pytest.raises(UserError) as error:
             checkpoint.restore(path, variables)
         assert str(error.value) == (
-            f"{path}: is damaged or no checkpoint; remove it to go on from an older one"
+            f"{path}: is damaged or no checkpoint; put back a copy, or go on from an older one "
+            "without it"
         )
     assert contents(variables) == contents(zeros())
 
@@ -273,7 +275,8 @@ def test_another_kind_of_file_is_named(tmp_path, write):
     with pytest.raises(UserError) as error:
         checkpoint.restore(path, {})
     assert str(error.value) == (
-        f"{path}: is damaged or no checkpoint; remove it to go on from an older one"
+        f"{path}: is damaged or no checkpoint; put back a copy, or go on from an older one "
+        "without it"
     )
 
 

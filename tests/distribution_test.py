@@ -103,7 +103,7 @@ def test_a_summed_gradient_is_applied_once_on_each_replica(two_replicas):
 
 
 def test_one_device_takes_the_whole_batch(caplog):
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, logger="absl"):
         strategy = distribution.make_strategy()
     assert strategy.num_replicas_in_sync == 1
     (message,) = [m for m in caplog.messages if m.startswith("training on")]
@@ -128,7 +128,7 @@ def test_two_gpus_sum_with_nccl(monkeypatch, caplog):
     monkeypatch.setattr(
         tf.distribute, "MirroredStrategy", lambda *arguments: made.append(arguments)
     )
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, logger="absl"):
         distribution.make_strategy()
     ((devices, cross_device_ops),) = made
     assert devices == names

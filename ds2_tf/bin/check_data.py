@@ -18,6 +18,7 @@ Examples:
   ds2 check_data --manifest=new.jsonl --workdir=runs/english
 """
 
+import os
 import pathlib
 import typing
 
@@ -61,6 +62,8 @@ def main(arguments: list[str]) -> int:
             f"unexpected argument {arguments[0]!r}; name several manifests without blanks, as "
             "--manifest=a.jsonl,b.jsonl"
         )
+    if _CLEAN.value and os.path.abspath(_CLEAN.value) in map(os.path.abspath, _MANIFEST.value):
+        raise program.UsageError("--write_clean must name another file than --manifest")
     settings = (_ALPHABET, _SAMPLE_RATE, _STRIDE)
     for setting in settings if _WORKDIR.value else ():
         if setting.present:

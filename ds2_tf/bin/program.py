@@ -80,3 +80,12 @@ def _parse(command_line: list[str]) -> list[str]:
         return flags.FLAGS(command_line)[1:]
     except SystemExit:  # absl has printed the help that was asked for, and exits with 1.
         sys.exit(0)
+    except (AttributeError, KeyError) as error:  # of --config.section.key
+        raise UsageError(f"--config has no key {in_one_line(error)}") from error
+
+
+def in_one_line(error: BaseException) -> str:
+    """Returns the innermost message of an error that wraps others."""
+    while error.args and isinstance(error.args[0], BaseException):
+        error = error.args[0]
+    return " ".join(str(error.args[0] if len(error.args) == 1 else error).split())

@@ -29,10 +29,15 @@ def main(arguments: list[str]) -> int:
     if _CONFIG.value is None or not _WORKDIR.value:
         raise program.UsageError("--config and --workdir are required")
 
+    try:
+        values = _CONFIG.value.copy_and_resolve_references()
+    except Exception as error:  # Whatever the file raises when it runs.
+        raise program.UsageError(f"--config: {program.in_one_line(error)}") from error
+
     program.load_tensorflow()
     from ds2_tf import config, train
 
-    run = config.resolve(_CONFIG.value)
+    run = config.resolve(values)
     if not run.data.train:
         raise program.UsageError("--config.data.train must name a manifest to train on")
     logging.set_verbosity(logging.INFO)

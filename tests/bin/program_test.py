@@ -1,4 +1,5 @@
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -173,3 +174,24 @@ def test_every_verb_has_help_with_examples_without_loading_tensorflow(verb):
     assert out.startswith(ds2.verbs()[verb])
     assert re.search(rf"^Examples?:\n  .*{verb}", out, re.MULTILINE)
     assert re.search(rf"ds2_tf[./]bin[./]{verb}(\.py)?:\n  --", out)
+
+
+@pytest.mark.parametrize(
+    ("flag", "error"),
+    [
+        (
+            "--config.model.rnn_unit=16",
+            "error: --config has no key 'rnn_unit' Did you mean \"rnn_units\" instead of",
+        ),
+        ("--config=configs/nope.py", "error: --config: "),
+    ],
+)
+def test_a_wrong_config_is_one_line(flag, error):
+    clone = pathlib.Path(__file__).parents[2]
+    command = ["-m", "ds2_tf.bin.train", "--config=configs/digits.py", "--workdir=w", flag]
+    result = subprocess.run(
+        [sys.executable, *command], cwd=clone, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 2
+    assert result.stderr.startswith(error)
+    assert len(result.stderr.splitlines()) == 1

@@ -3,7 +3,10 @@ import pathlib
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+
+from ds2_tf.transcribe import Transcriber
 
 CLONE = pathlib.Path(__file__).parents[2]
 
@@ -24,6 +27,8 @@ def test_the_demo_learns_to_recognise_digits(tmp_path):
     for line in demo.stdout.partition("6/6")[2].splitlines():
         if line.startswith(str(tmp_path)):
             assert pathlib.Path(line.partition(":")[0]).exists(), line
+    silence = np.zeros(10 * 8000, np.float32)
+    assert Transcriber.load(tmp_path).transcribe_blocks([silence]).text == ""
 
 
 def test_a_stray_argument_is_a_usage_error():
