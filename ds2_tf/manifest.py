@@ -13,6 +13,7 @@ from ds2_tf.errors import UserError
 
 _REQUIRED = ("audio_filepath", "duration", "text")
 _OPTIONAL = ("pause_seconds", "speaker")
+_SHOWN_ERRORS = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +70,8 @@ def read(paths: str | os.PathLike | Sequence[str | os.PathLike]) -> list[Utteran
       paths: one path, several separated by commas (blanks around them are ignored), or a list.
 
     Raises:
-      UserError: naming file and line, for a manifest that is missing, empty or malformed.
+      UserError: naming file and line of the first malformed rows, for a manifest that is missing,
+        empty or malformed.
     """
     utterances = []
     for path in _split_paths(paths):
@@ -115,16 +117,25 @@ def _split_paths(paths: str | os.PathLike | Sequence[str | os.PathLike]) -> list
 
 def _read_one(path: str) -> list[Utterance]:
     utterances = []
+    errors: list[UserError] = []
     try:
         with open(path, "rb") as file:
             for number, raw_line in enumerate(file, start=1):
-                text = _decode(raw_line, f"{path}:{number}").strip()
-                if text:
-                    utterances.append(_parse_line(text, path, number))
+                try:
+                    text = _decode(raw_line, f"{path}:{number}").strip()
+                    if text:
+                        utterances.append(_parse_line(text, path, number))
+                except UserError as error:
+                    errors.append(error)
     except OSError as error:
         raise UserError(
             f"{path}: the manifest cannot be read ({error.strerror}); check the path"
         ) from error
+    if errors:
+        shown = [str(error) for error in errors[:_SHOWN_ERRORS]]
+        hidden = len(errors) - len(shown)
+        more = [f"and {hidden} lines more"] if hidden else []
+        raise UserError(" | ".join([*shown, *more])) from errors[0]
     return utterances
 
 

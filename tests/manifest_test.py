@@ -155,7 +155,7 @@ def test_a_bad_line_is_named_with_the_remedy(tmp_path, row, message):
 
 def test_lines_that_are_no_json(tmp_path):
     path = tmp_path / "m.jsonl"
-    path.write_text("audio_filepath,duration,text\na.wav,1.5,hello\n")
+    path.write_text("audio_filepath,duration,text\n")
     with pytest.raises(UserError) as error:
         manifest.read(path)
     assert str(error.value) == (
@@ -240,3 +240,16 @@ def test_extra_is_no_part_of_comparisons():
     other = Utterance(("a",), 1.0, "")
     assert one == other
     assert len({one, other}) == 1
+
+
+def test_all_malformed_lines_are_told_at_once(tmp_path):
+    path = tmp_path / "bad.jsonl"
+    good = '{"audio_filepath": "a.wav", "duration": 1, "text": ""}\n'
+    path.write_text(good + "[]\n" + good + "oops\n" * 6)
+    with pytest.raises(UserError) as error:
+        manifest.read(path)
+    told = str(error.value).split(" | ")
+    assert [entry.partition(": ")[0] for entry in told[:5]] == [
+        f"{path}:{n}" for n in (2, 4, 5, 6, 7)
+    ]
+    assert told[5:] == ["and 2 lines more"]
