@@ -20,9 +20,10 @@ def test_twenty_utterances_are_learnt_by_heart(tmp_path):
     values.model.dropout = 0.0
     values.model.rnn_layers = 2
     values.batches.batch_size = 10
+    values.schedule.learning_rate = 2e-3
     values.schedule.anneal = 1.01
     values.schedule.warmup_steps = 10
-    values.training.num_epochs = 120
+    values.training.num_epochs = 250
     train.train(config.resolve(values), tmp_path)
     result = evaluate.evaluate(AcousticModel.load(tmp_path), manifest.read(LIBRISPEECH))
     assert result.word.reference_units > 100
