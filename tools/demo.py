@@ -2,7 +2,7 @@
 
 Checks the recordings in tests/data/digits, trains on five speakers from random weights, evaluates
 on recordings that were held out and on a speaker never heard, transcribes some of them, exports a
-SavedModel and transcribes once more from that with TensorFlow alone. Some seven minutes on two CPU
+SavedModel and transcribes once more from that with TensorFlow alone. A few minutes on two CPU
 cores. Stopped and started again, it goes on where it was.
 
 Examples:
