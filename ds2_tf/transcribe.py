@@ -11,6 +11,7 @@ from ds2_tf import audio, windows
 from ds2_tf.acoustic_model import AcousticModel
 from ds2_tf.decoding import greedy
 from ds2_tf.errors import UserError
+from ds2_tf.input_pipeline import pad
 from ds2_tf.transcript import Symbol, Transcript, Word, spell
 
 __all__ = ["Transcriber", "Transcript", "Word", "recognize"]
@@ -116,12 +117,7 @@ def recognize(model: AcousticModel, waveforms: Sequence[np.ndarray]) -> greedy.R
     Raises:
       UserError: when the model's output is not a number.
     """
-    lengths = np.array([len(waveform) for waveform in waveforms], np.int32)
-    # At least one frame, for a batch of nothing but empty recordings.
-    num_samples = max([model.feature_config.window, *lengths])
-    padded = np.zeros([len(waveforms), num_samples], np.float32)
-    for row, waveform in zip(padded, waveforms, strict=True):
-        row[: len(waveform)] = waveform
+    padded, lengths = pad(waveforms, np.float32)
     log_probs, frame_lengths = model.log_probabilities(tf.constant(padded), tf.constant(lengths))
     if bool(tf.reduce_any(tf.math.is_nan(log_probs))):
         raise UserError(
