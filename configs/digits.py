@@ -47,9 +47,9 @@ def get_config() -> ConfigDict:
                 "noise_manifest": "",
             },
             "optimizer": {"name": "adam", "momentum": 0.99, "clip_norm": 400.0},
-            "schedule": {"learning_rate": 2e-3, "anneal": 1.5, "warmup_steps": 100},
+            "schedule": {"learning_rate": 2e-3, "anneal": 2.25, "warmup_steps": 100},
             "training": {
-                "num_epochs": 8,
+                "num_epochs": 4,
                 "seed": 0,
                 "checkpoint_steps": 200,
                 "keep_checkpoints": 2,
