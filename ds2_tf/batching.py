@@ -11,43 +11,54 @@ class BatchConfig:
     """How an epoch is cut into batches.
 
     Attributes:
-      batch_size: utterances in a batch, over all replicas.
-      sorted_epochs: epochs that go from short to long utterances (SortaGrad).
-      num_buckets: classes of length whose utterances may meet in a batch of a later epoch.
+      batch_size: most utterances in a batch, over all replicas.
+      max_frames: most feature frames in a batch, over all replicas and with padding: long
+        utterances come in smaller batches; 0 for no limit. One utterance may be longer.
+      sorted_epochs: epochs that go from short to long utterances (SortaGrad); 0 for none, -1 for
+        all.
+      num_buckets: classes of length whose utterances may meet in a batch of the other epochs.
     """
 
     batch_size: int = 16
+    max_frames: int = 0
     sorted_epochs: int = 1
     num_buckets: int = 12
 
     def __post_init__(self) -> None:
         """Rejects sizes below 1."""
-        for name in ("batch_size", "num_buckets"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be >= 1. Received: {getattr(self, name)}")
+        for name, least in (
+            ("batch_size", 1),
+            ("num_buckets", 1),
+            ("max_frames", 0),
+            ("sorted_epochs", -1),
+        ):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be >= {least}. Received: {getattr(self, name)}")
 
 
 def plan(config: BatchConfig, lengths: np.ndarray, seed: int, epoch: int) -> list[np.ndarray]:
     """Returns the batches of an epoch as arrays of utterance indices; each utterance occurs once.
 
-    The first `sorted_epochs` epochs go from short to long. Later ones shuffle the utterances, put
-    those of similar length together and shuffle the batches. The same arguments give the same plan,
-    so a run that resumes needs only to count batches.
+    Sorted epochs go from short to long. The others shuffle the utterances, put those of similar
+    length together and shuffle the batches; what is left over in the classes of length is put
+    together, again by length: batch normalisation has little to learn from tiny batches. The same
+    arguments give the same plan, so a run that resumes needs only to count batches.
 
     Args:
       config: sizes.
-      lengths: [N] the length of each utterance, in any unit.
+      lengths: [N] the feature frames of each utterance.
       seed: of the run.
       epoch: counted from 0.
 
     Source: Deep Speech 2, section 3.3 (SortaGrad).
     """
-    if epoch < config.sorted_epochs:
-        order = np.argsort(lengths, kind="stable")
-        return [order[i : i + config.batch_size] for i in range(0, len(order), config.batch_size)]
+    if config.sorted_epochs < 0 or epoch < config.sorted_epochs:
+        return _cut(config, np.argsort(lengths, kind="stable"), lengths)
     generator = np.random.default_rng([seed, epoch])
     order = generator.permutation(len(lengths))
-    batches = list(_bucketed(config, order, lengths).as_numpy_iterator())
+    batches, left_over = _bucketed(config, order, lengths)
+    by_length = left_over[np.argsort(lengths[left_over], kind="stable")]
+    batches += _cut(config, by_length, lengths)
     return [batches[i] for i in generator.permutation(len(batches))]
 
 
@@ -57,12 +68,41 @@ def padding_share(batches: list[np.ndarray], lengths: np.ndarray) -> float:
     return 1 - lengths[np.concatenate(batches)].sum() / padded if padded else 0.0
 
 
-def _bucketed(config: BatchConfig, order: np.ndarray, lengths: np.ndarray) -> tf.data.Dataset:
+def _limit(config: BatchConfig, longest: int) -> int:
+    """Returns how many utterances of up to so many frames a batch may hold."""
+    if not config.max_frames:
+        return config.batch_size
+    return max(1, min(config.batch_size, config.max_frames // max(longest, 1)))
+
+
+def _cut(config: BatchConfig, order: np.ndarray, lengths: np.ndarray) -> list[np.ndarray]:
+    """Returns the batches of utterances in a given order, short ones first."""
+    batches, start = [], 0
+    for end in range(1, len(order) + 1):
+        if end == len(order) or end + 1 - start > _limit(config, int(lengths[order[end]])):
+            batches.append(order[start:end])
+            start = end
+    return batches
+
+
+def _bucketed(
+    config: BatchConfig, order: np.ndarray, lengths: np.ndarray
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Returns the full batches of each class of length, and the utterances left over."""
     limits = np.quantile(lengths, np.arange(1, config.num_buckets) / config.num_buckets)
-    buckets = np.searchsorted(limits, lengths[order], side="right").astype(np.int32)
-    dataset = tf.data.Dataset.from_tensor_slices((order, buckets))
-    return dataset.bucket_by_sequence_length(
-        element_length_func=lambda _, bucket: bucket,
+    classes = np.searchsorted(limits, lengths, side="right").astype(np.int32)
+    longest = np.zeros(config.num_buckets, np.int64)
+    np.maximum.at(longest, classes, lengths)
+    sizes = [_limit(config, int(frames)) for frames in longest]
+    dataset = tf.data.Dataset.from_tensor_slices((order, classes[order]))
+    batches = dataset.bucket_by_sequence_length(
+        element_length_func=lambda _, number: number,
         bucket_boundaries=list(range(1, config.num_buckets)),
-        bucket_batch_sizes=[config.batch_size] * config.num_buckets,
-    ).map(lambda indices, _: indices)
+        bucket_batch_sizes=sizes,
+    )
+    full: list[np.ndarray] = []
+    left_over = [np.zeros(0, order.dtype)]
+    for indices, numbers in batches.as_numpy_iterator():
+        is_full = len(indices) == sizes[numbers[0]]
+        (full if is_full else left_over).append(indices)
+    return full, np.concatenate(left_over)

@@ -4,7 +4,7 @@ import json
 import os
 import pathlib
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -52,7 +52,7 @@ def restore(path: str | os.PathLike, variables: Mapping[str, Any]) -> dict[str, 
     Raises:
       UserError: when the file is missing, damaged, or of another model.
     """
-    metadata, saved = _read(path)
+    metadata, saved = read(path)
     for name, value in saved.items():
         if name not in variables and not name.startswith(_OPTIMIZER):
             raise UserError(
@@ -71,7 +71,46 @@ def restore(path: str | os.PathLike, variables: Mapping[str, Any]) -> dict[str, 
     return metadata
 
 
-def _read(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def average(paths: Sequence[str | os.PathLike]) -> dict[str, np.ndarray]:
+    """Returns the mean of several checkpoints of one model, by the names of `model_arrays`.
+
+    Sums are float64, means have the type of the last checkpoint's arrays. Integers (dropout's
+    seeds) are the last checkpoint's; optimizer variables are left out.
+
+    Raises:
+      ValueError: without any path.
+      UserError: when a file is missing, damaged, or of another model than the last.
+    """
+    if not paths:
+        raise ValueError("paths must name at least one checkpoint. Received: none")
+    last = _read_model(paths[-1])
+    sums = {name: a.astype(np.float64) for name, a in last.items() if a.dtype.kind == "f"}
+    for path in paths[:-1]:
+        arrays = _read_model(path)
+        for name in sorted(last.keys() | arrays.keys()):
+            here, there = (a[name].shape if name in a else "nothing" for a in (arrays, last))
+            if here != there:
+                raise UserError(
+                    f"{path}: of another model than {paths[-1]}: {name} has shape {here} here and "
+                    f"{there} there; average the checkpoints of one run"
+                )
+        for name in sums:
+            sums[name] += arrays[name]
+    means = {name: (total / len(paths)).astype(last[name].dtype) for name, total in sums.items()}
+    return last | means
+
+
+def _read_model(path: str | os.PathLike) -> dict[str, np.ndarray]:
+    _, arrays = read(path)
+    return {name: array for name, array in arrays.items() if not name.startswith(_OPTIMIZER)}
+
+
+def read(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Returns the metadata and the arrays that `save` wrote.
+
+    Raises:
+      UserError: when the file is missing or damaged.
+    """
     try:
         file = open(path, "rb")  # noqa: SIM115
     except OSError as error:
@@ -100,7 +139,7 @@ class CheckpointFolder:
 
     def latest(self) -> pathlib.Path | None:
         """Returns the newest checkpoint, or None."""
-        paths = self._paths()
+        paths = self.paths()
         return paths[-1] if paths else None
 
     def save(
@@ -111,9 +150,10 @@ class CheckpointFolder:
         save(path, variables, metadata)
         for unfinished in self._folder.glob(".step_*.tmp"):  # left by a killed process
             unfinished.unlink()
-        for old in self._paths()[: -self._keep]:
+        for old in self.paths()[: -self._keep]:
             old.unlink()
         return path
 
-    def _paths(self) -> list[pathlib.Path]:
+    def paths(self) -> list[pathlib.Path]:
+        """Returns all checkpoints, the oldest first."""
         return sorted(self._folder.glob("step_*.npz"))

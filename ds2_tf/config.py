@@ -10,12 +10,13 @@ from typing import Any
 import ml_collections
 
 from ds2_tf import alphabet as alphabet_lib
-from ds2_tf import atomic
+from ds2_tf import alphabet_file, atomic
 from ds2_tf.augment import AugmentConfig
 from ds2_tf.batching import BatchConfig
 from ds2_tf.errors import UserError
 from ds2_tf.features import FeatureConfig
-from ds2_tf.model import ModelConfig
+from ds2_tf.memory import MemoryConfig
+from ds2_tf.model import POLICIES, ModelConfig
 from ds2_tf.optimizer import OptimizerConfig
 from ds2_tf.schedule import ScheduleConfig
 
@@ -25,14 +26,43 @@ class AlphabetConfig:
     """The symbols to write.
 
     Attributes:
-      symbols: one string of them all; empty takes every character of the training transcripts.
+      symbols: one string of them all; empty takes the characters of `file`, or else those of the
+        training transcripts.
       case: "lower", "upper" or "keep".
-      language: a tag such as "en".
+      language: a tag such as "en" or "zh".
+      kind: "character", or "bigram" to add the pairs of these characters that the training
+        transcripts contain (Deep Speech 2, section 3.5).
+      file: a text file with a character a line, or an alphabet.json; see `alphabet_file.read`. One
+        of kind "bigram" holds its pairs already and is taken as it is.
+      coverage: below 1, the share of the training transcripts' characters that the most frequent
+        ones together must cover; U+FFFD stands for the rare others.
     """
 
     symbols: str = " 'abcdefghijklmnopqrstuvwxyz"
     case: str = "lower"
     language: str = "en"
+    kind: str = "character"
+    file: str = ""
+    coverage: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Rejects unknown values, and settings that exclude each other."""
+        if self.kind not in alphabet_lib.KINDS:
+            kinds = ", ".join(alphabet_lib.KINDS)
+            raise ValueError(f"kind must be one of {kinds}. Received: {self.kind!r}")
+        if not 0 < self.coverage <= 1:
+            raise ValueError(f"coverage must lie in (0, 1]. Received: {self.coverage}")
+        if self.symbols and self.file:
+            raise ValueError(
+                "symbols and file exclude each other; set one of them to ''. "
+                f"Received: {self.symbols!r} and {self.file!r}"
+            )
+        for name in ("symbols", "file"):
+            if self.coverage < 1 and getattr(self, name):
+                raise ValueError(
+                    f"coverage below 1 chooses among the transcripts' characters; set {name} to "
+                    f"''. Received: {self.coverage} and {getattr(self, name)!r}"
+                )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +101,12 @@ class TrainingConfig:
     Attributes:
       num_epochs: epochs in all (up to 20 in Deep Speech 2, section 6).
       seed: of weights, shuffling, dropout and augmentation.
+      precision: of activations: "float32"; "bfloat16"; or "float16", with a loss scale that adapts.
+        CTC, statistics and weights stay in float32, and so does the trained model when it is used.
+      init_from: workdir of a trained model whose weights to begin with.
+      freeze: layers that keep the weights they begin with, as patterns of their names: "conv_*".
+      max_skipped_steps: how many steps in a row may be left out for a loss or gradient that is not
+        a finite number; one more stops the training.
       checkpoint_steps: steps between two checkpoints; each epoch ends with one anyway.
       keep_checkpoints: how many of the last to keep.
       log_steps: steps between two rows of metrics.
@@ -79,6 +115,10 @@ class TrainingConfig:
 
     num_epochs: int = 20
     seed: int = 0
+    precision: str = "float32"
+    init_from: str = ""
+    freeze: tuple[str, ...] = ()
+    max_skipped_steps: int = 0
     checkpoint_steps: int = 500
     keep_checkpoints: int = 3
     log_steps: int = 20
@@ -89,8 +129,13 @@ class TrainingConfig:
         for name in ("num_epochs", "checkpoint_steps", "keep_checkpoints", "log_steps"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be >= 1. Received: {getattr(self, name)}")
-        if self.seed < 0:
-            raise ValueError(f"seed must be >= 0. Received: {self.seed}")
+        for name in ("seed", "max_skipped_steps"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must be >= 0. Received: {getattr(self, name)}")
+        if self.precision not in POLICIES:
+            raise ValueError(
+                f"precision must be one of {(*POLICIES,)}. Received: {self.precision!r}"
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,6 +151,7 @@ class RunConfig:
     optimizer: OptimizerConfig
     schedule: ScheduleConfig
     training: TrainingConfig
+    memory: MemoryConfig
 
 
 def resolve(config: ml_collections.ConfigDict) -> RunConfig:
@@ -122,12 +168,45 @@ def resolve(config: ml_collections.ConfigDict) -> RunConfig:
     )
 
 
+def with_defaults(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
+    """Returns a config with every key that `resolve` knows, those it leaves out at their defaults.
+
+    So that any of them can be set on the command line. Unknown ones stay, for `resolve` to name.
+    """
+    filled = config.copy_and_resolve_references()
+    with filled.unlocked():
+        for section in dataclasses.fields(RunConfig):
+            defaults = ml_collections.ConfigDict(dataclasses.asdict(section.type()))  # type: ignore[operator]
+            given = filled.get(section.name, ml_collections.ConfigDict())
+            if isinstance(given, ml_collections.ConfigDict):
+                defaults.update(given)
+                filled[section.name] = defaults
+    return filled
+
+
 def make_alphabet(config: AlphabetConfig, transcripts: list[str]) -> alphabet_lib.Alphabet:
-    """Returns the alphabet that a config names, or the one of the transcripts."""
+    """Returns the alphabet that a config names, or the one of the training transcripts.
+
+    Raises:
+      UserError: for a file that is no alphabet, symbols that make none, or transcripts without any.
+    """
     try:
-        if not config.symbols:
-            return alphabet_lib.from_transcripts(transcripts, config.case, config.language)
-        return alphabet_lib.Alphabet(tuple(config.symbols), config.case, config.language)
+        if config.file:
+            named = alphabet_file.read(config.file, config.case, config.language)
+            if named.kind == "bigram" and config.kind != "bigram":
+                raise ValueError(
+                    f"{config.file} is of kind 'bigram'; set kind to 'bigram'. "
+                    f"Received: {config.kind!r}"
+                )
+        elif config.symbols:
+            named = alphabet_lib.Alphabet(tuple(config.symbols), config.case, config.language)
+        else:
+            return alphabet_lib.from_transcripts(
+                transcripts, config.case, config.language, config.kind, config.coverage
+            )
+        if config.kind == "bigram" and named.kind == "character":
+            return alphabet_lib.with_pairs(named, transcripts)
+        return named
     except ValueError as error:
         raise UserError(f"config.alphabet: {error}") from error
 

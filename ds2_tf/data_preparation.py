@@ -1,5 +1,6 @@
 """What happens to the data before the first step: check, alphabet, statistics."""
 
+import collections
 import hashlib
 import json
 import pathlib
@@ -18,9 +19,11 @@ from ds2_tf import (
     config,
     data_check,
     data_report,
+    data_rules,
     features,
     manifest,
     normalization,
+    transfer,
 )
 from ds2_tf.alphabet import Alphabet
 from ds2_tf.errors import UserError
@@ -37,6 +40,12 @@ _FREE_SETTINGS = (
     "training.checkpoint_steps",
     "training.keep_checkpoints",
     "training.log_steps",
+    "training.max_skipped_steps",
+    "schedule.stop_after_epochs",
+    "memory.fallback",
+    "memory.budget_mib",
+    "memory.gpu_growth",
+    "memory.gpu_limit_mib",
 )
 _BATCH_SIZE = 16
 
@@ -46,12 +55,12 @@ def prepare(
     workdir: pathlib.Path,
     utterances: Sequence[Utterance],
     dev_utterances: Sequence[Utterance],
-) -> tuple[Alphabet, normalization.Normalization]:
-    """Returns the alphabet and the feature statistics of a run, and fills its workdir.
+) -> None:
+    """Fills the workdir of a run; `load` reads what the run needs from there.
 
     The first call checks every row and writes alphabet.json, normalization.npz, data.json and
-    config.json. A later call on the same workdir reads them, after making sure that settings and
-    data are still the same.
+    config.json. A later call on the same workdir makes sure that settings and data are still the
+    same.
 
     Raises:
       UserError: when a row cannot be trained on, or settings or data changed since the first call.
@@ -67,11 +76,9 @@ def prepare(
         _require_same_settings(config_path, run)
         _require_same_data(data_path, data)
         config.save(run, config_path)
-        return (
-            Alphabet.load(workdir / "alphabet.json"),
-            normalization.load(workdir / "normalization.npz"),
-        )
+        return
     alphabet = config.make_alphabet(run.alphabet, [u.transcript for u in utterances])
+    _log_alphabet(alphabet, utterances)
     findings = data_check.check(
         [*utterances, *dev_utterances],
         alphabet,
@@ -88,13 +95,45 @@ def prepare(
     for _, facts in audio_facts.measure_all(path for row in noise for path in row.audio_paths):
         if isinstance(facts, audio.AudioError):
             raise UserError(f"{run.augment.noise_manifest}: {facts}")
-    statistics = normalization.measure(_feature_batches(run, utterances))
+    statistics = None
+    if run.training.init_from:
+        statistics, reason = transfer.reusable_normalization(run.features, run.training.init_from)
+        logging.info("%s", reason)
+    if statistics is None:
+        statistics = normalization.measure(_feature_batches(run, utterances))
     alphabet.save(workdir / "alphabet.json")
     statistics.save(workdir / "normalization.npz")
     with atomic.open_for_write(data_path) as file:
         json.dump(data, file)
     config.save(run, config_path)
-    return alphabet, statistics
+
+
+def load(workdir: pathlib.Path) -> tuple[Alphabet, normalization.Normalization]:
+    """Returns the alphabet and the feature statistics of a workdir that `prepare` filled."""
+    return (
+        Alphabet.load(workdir / "alphabet.json"),
+        normalization.load(workdir / "normalization.npz"),
+    )
+
+
+def _log_alphabet(alphabet: Alphabet, utterances: Sequence[Utterance]) -> None:
+    """Logs its size, and which characters of the training transcripts become U+FFFD."""
+    num_pairs = sum(len(symbol) == 2 for symbol in alphabet.symbols)
+    num_characters = len(alphabet.symbols) - num_pairs
+    logging.info("alphabet: %d characters and %d pairs of them", num_characters, num_pairs)
+    if not alphabet.writes_unknown:
+        return
+    rare: collections.Counter[str] = collections.Counter()
+    total = 0
+    for utterance in utterances:
+        rare.update(alphabet.unknown_characters(utterance.transcript))
+        total += len(alphabet.normalize(utterance.transcript))
+    logging.info(
+        "characters trained as U+FFFD: %d kinds, %.3f %% of all characters: %s",
+        len(rare),
+        100 * rare.total() / max(1, total),
+        data_rules.list_characters(rare, most=10) or "none",
+    )
 
 
 def _feature_batches(
@@ -126,11 +165,11 @@ def _fingerprint(utterances: Sequence[Utterance]) -> str:
 
 
 def _require_same_settings(path: pathlib.Path, run: config.RunConfig) -> None:
-    changed = [
-        difference
-        for difference in config.differences(config.load(path), run)
-        if difference.partition(":")[0] not in _FREE_SETTINGS
-    ]
+    differences = config.differences(config.load(path), run)
+    changed = [d for d in differences if d.partition(":")[0] not in _FREE_SETTINGS]
+    for difference in differences:
+        if difference not in changed:
+            logging.info("setting changed since the run began (before, now): %s", difference)
     if changed:
         raise UserError(
             f"{path}: this run began with other settings ({'; '.join(changed)}); go on with the "

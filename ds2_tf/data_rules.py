@@ -144,11 +144,14 @@ def audio_findings(row: Row) -> Iterator[Finding]:
 
 
 def transcript_findings(row: Row, alphabet: Alphabet) -> Iterator[Finding]:
-    """Yields what is wrong with the text: transcript_empty, unknown_characters."""
+    """Yields what is wrong with the text: transcript_empty, unknown_characters.
+
+    Characters outside an alphabet that writes them as U+FFFD are not wrong.
+    """
     if not alphabet.normalize(row.utterance.transcript):
         yield row.finding("transcript_empty", "the transcript holds no characters")
     unknown = alphabet.unknown_characters(row.utterance.transcript)
-    if unknown:
+    if unknown and not alphabet.writes_unknown:
         yield row.finding("unknown_characters", list_characters(unknown), characters=unknown)
 
 
@@ -157,14 +160,16 @@ def fit_findings(
 ) -> Iterator[Finding]:
     """Yields whether text and recording fit: too_long_for_frames, implausible_rate.
 
-    CTC needs an output frame for each label and one more between equal neighbours. Characters
-    outside the alphabet are left out of that count.
+    CTC needs an output frame for each label and one more between equal neighbours; a label may
+    stand for a pair of characters. Characters outside the alphabet are left out of that count,
+    unless it writes them as U+FFFD.
     """
     text = alphabet.normalize(row.utterance.transcript)
     if row.facts is None or not text:
         return
     unknown = alphabet.unknown_characters(text)
-    labels = alphabet.encode("".join(c for c in text if c not in unknown))
+    is_counted = [alphabet.writes_unknown or c not in unknown for c in text]
+    labels = alphabet.encode("".join(itertools.compress(text, is_counted)))
     num_repeats = sum(a == b for a, b in itertools.pairwise(labels))
     needed = len(labels) + num_repeats
     num_frames = _num_output_frames(row, feature_config, frame_stride)

@@ -29,8 +29,9 @@ def evaluate(
     """Recognises the utterances and compares them with their transcripts.
 
     The result doesn't depend on `batch_size`. Transcripts are normalised as the model's alphabet
-    says; characters outside of it stay and count as errors. Utterances longer than 60 seconds are
-    heard in windows, as by `Transcriber`.
+    says; characters outside of it stay and count as errors. Spaces count as characters where they
+    separate the words (`Alphabet.spaced`), so not for Mandarin. Utterances longer than 60 seconds
+    are heard in windows, as by `Transcriber`.
 
     Args:
       model: any object like `AcousticModel`.
@@ -103,7 +104,7 @@ def _recognize(model: AcousticModel, waveforms: dict[int, np.ndarray]) -> dict[i
 def _compare(
     model: AcousticModel, utterances: Sequence[Utterance], hypotheses: dict[int, str], bad: BadAudio
 ) -> Evaluation:
-    spaced = " " in model.alphabet.symbols
+    spaced = model.alphabet.spaced
     results = []
     for index in sorted(hypotheses):
         reference = model.alphabet.normalize(utterances[index].transcript)

@@ -40,8 +40,9 @@ class Unreadable:
 class Evaluation:
     """The error counts of a corpus and of each of its utterances, in the manifest's order.
 
-    `spaced` says whether the language separates words by spaces. Where it doesn't, a "word" is a
-    whole utterance, and the character error rate is the one to look at.
+    `spaced` says whether the language separates words by spaces. Where it doesn't, a "word" is what
+    stands between two spaces, mostly a whole utterance; spaces are no characters, and the character
+    error rate is the one to look at.
     """
 
     word: ErrorCounts
@@ -88,6 +89,9 @@ def report(evaluation: Evaluation) -> str:
             f"{name:<12}{_percent(counts.rate):>10}{counts.substitutions:>10}"
             f"{counts.insertions:>10}{counts.deletions:>10}{counts.reference_units:>12}"
         )
+    if not evaluation.spaced:
+        lines.append("A word is what stands between spaces, mostly a whole utterance: look at the")
+        lines.append("characters, of which spaces are none.")
     lines += ["", f"{len(evaluation.utterances)} utterances"]
     if evaluation.unreadable:
         lines.append(f"{len(evaluation.unreadable)} left out because they cannot be read:")

@@ -57,13 +57,20 @@ class Epoch:
 
     Attributes:
       dataset: yields batches as `BATCH_SIGNATURE` says.
-      num_batches: of the whole epoch.
+      num_frames: planned length of each batch of the whole epoch, in feature frames.
+      num_rows: rows of each batch of the whole epoch that each replica works on.
       padding_share: of the whole epoch's frames, in [0, 1).
     """
 
     dataset: tf.data.Dataset
-    num_batches: int
+    num_frames: list[int]
+    num_rows: list[int]
     padding_share: float
+
+    @property
+    def num_batches(self) -> int:
+        """Batches of the whole epoch."""
+        return len(self.num_frames)
 
 
 class InputPipeline:
@@ -81,6 +88,8 @@ class InputPipeline:
         augment_config: AugmentConfig | None = None,
         seed: int = 0,
         num_replicas: int = 1,
+        worker: int = 0,
+        num_workers: int = 1,
         max_bad_share: float = 0.0,
     ) -> None:
         """Encodes the transcripts.
@@ -94,7 +103,10 @@ class InputPipeline:
           batch_config: sizes and order of the batches.
           augment_config: variation of the audio; None for none.
           seed: of shuffling and variation.
-          num_replicas: batches are filled up with empty rows to a multiple of it.
+          num_replicas: of all workers together; batches are filled up with empty rows to a
+            multiple of it.
+          worker: whose rows of each batch are loaded, from 0.
+          num_workers: how many share the batches.
           max_bad_share: share of recordings that may fail before `bad_audio.check` raises.
 
         Raises:
@@ -111,6 +123,8 @@ class InputPipeline:
         self._augment_config = augment_config or AugmentConfig()
         self._seed = seed
         self._num_replicas = num_replicas
+        self._worker = worker
+        self._num_workers = num_workers
         decoder = "tensorflow-io, in the graph" if audio_tfio.available() else "libsndfile"
         logging.info("recordings are decoded by %s", decoder)
 
@@ -123,15 +137,18 @@ class InputPipeline:
             self._augment_config, self._feature_config.sample_rate_hz, self._seed, epoch
         )
         speeds = [augmenter.speed(index) for index in range(len(self._utterances))]
-        durations = self._durations / speeds
-        batches = batching.plan(self._batch_config, durations, self._seed, epoch)
+        lengths = np.array([self._num_frames(d) for d in self._durations / speeds])
+        global_batches = batching.plan(self._batch_config, lengths, self._seed, epoch)
+        rows = [-(-len(batch) // self._num_replicas) for batch in global_batches]
+        batches = [self._own(batch, n) for batch, n in zip(global_batches, rows, strict=True)]
 
         paths = [[p for i in batch for p in self._utterances[i].audio_paths] for batch in batches]
         in_graph = audio_tfio.Decoded() if audio_tfio.available() else None
 
         def load(number: np.int64, *decoded: np.ndarray) -> tuple[np.ndarray, ...]:
             read = in_graph.reader(paths[number], *decoded) if in_graph else audio.load
-            return self._load(batches[number], augmenter, speeds, read)
+            num_rows = rows[number] * self._num_replicas // self._num_workers
+            return self._load(batches[number], num_rows, augmenter, speeds, read)
 
         def decoded_by_graph(number: tf.Tensor) -> Sequence[tf.Tensor]:
             return in_graph.decode(tf.ragged.constant(paths)[number]) if in_graph else ()
@@ -162,7 +179,12 @@ class InputPipeline:
         dataset = tf.data.Dataset.range(skip_batches, len(batches)).map(
             features_of, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
         )
-        return Epoch(dataset.prefetch(4), len(batches), batching.padding_share(batches, durations))
+        return Epoch(
+            dataset.prefetch(4),
+            [int(lengths[batch].max()) for batch in global_batches],
+            rows,
+            batching.padding_share(global_batches, lengths),
+        )
 
     def name_rows(self, indices: Sequence[int]) -> str:
         """Returns the manifest lines and files of some utterances, for messages."""
@@ -170,6 +192,14 @@ class InputPipeline:
             f"{u.manifest}:{u.line} {u.audio_path}"
             for u in (self._utterances[i] for i in indices if i != PADDING_ROW)
         )
+
+    def _num_frames(self, seconds: float) -> int:
+        return self._feature_config.num_frames(round(seconds * self._feature_config.sample_rate_hz))
+
+    def _own(self, batch: np.ndarray, rows_per_replica: int) -> np.ndarray:
+        """Returns this worker's part of a batch of all workers."""
+        size = rows_per_replica * self._num_replicas // self._num_workers
+        return batch[self._worker * size : (self._worker + 1) * size]
 
     def _fits(self, index: int, num_samples: int) -> bool:
         """Returns whether so many samples have the frames that CTC needs for the transcript."""
@@ -181,11 +211,15 @@ class InputPipeline:
     def _load(
         self,
         indices: np.ndarray,
+        num_rows: int,
         augmenter: Augmenter,
         speeds: Sequence[float],
         read: Callable[[str, int], np.ndarray],
     ) -> tuple[np.ndarray, ...]:
-        """Returns a batch's indices, waveforms, their lengths, labels and their lengths."""
+        """Returns a batch's indices, waveforms, their lengths, labels and their lengths.
+
+        Rows without utterance fill it up to `num_rows`.
+        """
         rows: list[tuple[int, np.ndarray, np.ndarray]] = []
         for index in indices.tolist():
             try:
@@ -202,9 +236,7 @@ class InputPipeline:
                 continue
             rows.append((index, samples, self._labels[index]))
         nothing: Any = (PADDING_ROW, np.zeros(0, np.float32), np.zeros(0, np.int32))
-        rows += [nothing] * (
-            max(1, -(-len(rows) // self._num_replicas)) * self._num_replicas - len(rows)
-        )
+        rows += [nothing] * (num_rows - len(rows))
         one_frame = self._feature_config.window  # no layer takes a batch without any frame
         waveforms, waveform_lengths = pad([row[1] for row in rows], np.float32, one_frame)
         labels, label_lengths = pad([row[2] for row in rows], np.int32)

@@ -7,12 +7,15 @@ import keras
 import tensorflow as tf
 
 from ds2_tf.layers import lengths as lengths_lib
-from ds2_tf.layers.activation import clipped_relu
-from ds2_tf.layers.batch_norm import SequenceBatchNorm
+from ds2_tf.layers.block import Block
 from ds2_tf.layers.conv import SequenceConv2D
+from ds2_tf.layers.dense import SequenceDense
 from ds2_tf.layers.recurrent import Recurrent
 from ds2_tf.layers.row_conv import RowConv
-from ds2_tf.ops.recurrence import CELLS
+from ds2_tf.layers.sequence_layer import SequenceLayer
+from ds2_tf.ops.cells import CELLS
+
+POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,13 +23,15 @@ class ModelConfig:
     """The shape of a Deep Speech 2 network.
 
     Attributes:
+      conv_dims: 2 to convolve over time and frequency; 1 over time alone, the bins as channels.
       conv_channels: channels of each convolution layer.
-      conv_kernels: (time, frequency) of each layer, odd.
+      conv_kernels: (time, frequency) of each layer, odd; the frequency is 1 if conv_dims is 1.
       conv_strides: (time, frequency) of each layer.
-      cell: "gru" or "rnn", both with the clipped ReLU.
+      cell: "rnn" or "gru", both with the clipped ReLU, or "lstm".
       rnn_layers: recurrent layers.
       rnn_units: H, units of each direction.
       bidirectional: both directions, summed; or forward only.
+      shared_input: whether both directions share their input weights, as in the paper.
       lookahead: frames of row convolution above the recurrent layers (tau); 0 for none.
       dense_layers: fully connected layers below the output.
       dense_units: their width.
@@ -36,6 +41,7 @@ class ModelConfig:
         frames of an utterance.
     """
 
+    conv_dims: int = 2
     conv_channels: tuple[int, ...] = (32, 32)
     conv_kernels: tuple[tuple[int, int], ...] = ((11, 41), (11, 21))
     conv_strides: tuple[tuple[int, int], ...] = ((2, 2), (1, 2))
@@ -43,6 +49,7 @@ class ModelConfig:
     rnn_layers: int = 3
     rnn_units: int = 512
     bidirectional: bool = True
+    shared_input: bool = True
     lookahead: int = 0
     dense_layers: int = 0
     dense_units: int = 512
@@ -56,6 +63,14 @@ class ModelConfig:
             raise ValueError(
                 "conv_channels, conv_kernels and conv_strides must be equally long. Received: "
                 f"{len(self.conv_channels)}, {len(self.conv_kernels)}, {len(self.conv_strides)}"
+            )
+        if self.conv_dims not in (1, 2):
+            raise ValueError(f"conv_dims must be 1 or 2. Received: {self.conv_dims}")
+        frequencies = {size for _, size in (*self.conv_kernels, *self.conv_strides)}
+        if self.conv_dims == 1 and frequencies - {1}:
+            raise ValueError(
+                "with conv_dims=1 kernels and strides are (time, 1). Received: "
+                f"{self.conv_kernels}, {self.conv_strides}"
             )
         for name in ("rnn_layers", "rnn_units", "dense_units"):
             if getattr(self, name) < 1:
@@ -105,64 +120,100 @@ class DeepSpeech2(keras.Model):
     Source: Deep Speech 2, section 3 and figure 1.
     """
 
-    def __init__(self, config: ModelConfig, num_bins: int, num_labels: int, **kwargs: Any) -> None:
-        """Builds the network for F = num_bins and V = num_labels (blank included)."""
+    def __init__(
+        self,
+        config: ModelConfig,
+        num_bins: int,
+        num_labels: int,
+        precision: str = "float32",
+        **kwargs: Any,
+    ) -> None:
+        """Builds the network.
+
+        Args:
+          config: its shape.
+          num_bins: F.
+          num_labels: V, blank included.
+          precision: of the activations: "float32", "bfloat16" or "float16". Weights, statistics and
+            logits are float32 anyway.
+          **kwargs: of every Keras model.
+        """
+        dtype = POLICIES[precision]
         features = keras.Input((None, num_bins), name="features")
         feature_lengths = keras.Input((), dtype="int32", name="feature_lengths")
 
+        def block(layer: SequenceLayer, name: str) -> Block:
+            return Block(
+                layer, config.batch_norm, config.batch_norm_momentum, name=name, dtype=dtype
+            )
+
+        def dropout(x: Any, name: str) -> Any:
+            if not config.dropout:
+                return x
+            same_in_all_frames = (None, 1, None)
+            name = f"{name}_dropout"
+            return keras.layers.Dropout(config.dropout, same_in_all_frames, name=name, dtype=dtype)(
+                x
+            )
+
+        linear: dict[str, Any] = {
+            "use_bias": not config.batch_norm,
+            "name": "linear",
+            "dtype": dtype,
+        }
         x, lengths = features, feature_lengths
         if config.conv_channels:
-            x = keras.layers.Reshape((-1, num_bins, 1), name="as_image")(x)
+            image = (-1, num_bins, 1) if config.conv_dims == 2 else (-1, 1, num_bins)
+            x = keras.layers.Reshape(image, name="as_image", dtype=dtype)(x)
             for i, channels in enumerate(config.conv_channels):
-                conv = SequenceConv2D(
-                    channels,
-                    config.conv_kernels[i],
-                    config.conv_strides[i],
-                    use_bias=not config.batch_norm,
-                    name=f"conv_{i}",
-                )
-                x, lengths = conv(x, lengths)
-                x = _normalise_and_clip(x, lengths, config, f"conv_{i}")
-            x = keras.layers.Reshape((-1, x.shape[2] * x.shape[3]), name="as_sequence")(x)
+                kernel, stride = config.conv_kernels[i], config.conv_strides[i]
+                conv = SequenceConv2D(channels, kernel, stride, **linear)
+                x, lengths = block(conv, f"conv_{i}")(x, lengths)
+            flat = (-1, x.shape[2] * x.shape[3])
+            x = keras.layers.Reshape(flat, name="as_sequence", dtype=dtype)(x)
         for i in range(config.rnn_layers):
             x = Recurrent(
                 config.rnn_units,
                 config.cell,
                 config.bidirectional,
-                config.batch_norm,
-                config.batch_norm_momentum,
+                batch_norm=config.batch_norm,
+                batch_norm_momentum=config.batch_norm_momentum,
+                shared_input=config.shared_input,
                 name=f"recurrent_{i}",
+                dtype=dtype,
             )(x, lengths)
-            x = _dropout(x, config, f"recurrent_{i}")
+            x = dropout(x, f"recurrent_{i}")
         if config.lookahead:
-            x = RowConv(config.lookahead, name="row_conv")(x, lengths)
-            x = _normalise_and_clip(x, lengths, config, "row_conv")
+            x, lengths = block(RowConv(config.lookahead, **linear), "row_conv")(x, lengths)
         for i in range(config.dense_layers):
-            x = keras.layers.Dense(
-                config.dense_units, use_bias=not config.batch_norm, name=f"dense_{i}"
-            )(x)
-            x = _normalise_and_clip(x, lengths, config, f"dense_{i}")
-            x = _dropout(x, config, f"dense_{i}")
-        logits = keras.layers.Dense(num_labels, dtype="float32", name="output")(x)
+            dense = SequenceDense(config.dense_units, **linear)
+            x, lengths = block(dense, f"dense_{i}")(x, lengths)
+            x = dropout(x, f"dense_{i}")
+        output = SequenceDense(num_labels, use_bias=True, name="output", dtype="float32")
+        logits = output(x, lengths)
 
         super().__init__(
             inputs={"features": features, "feature_lengths": feature_lengths},
             outputs={"logits": logits, "logit_lengths": lengths},
             **kwargs,
         )
+        self.num_bins = num_bins
 
+    @property
+    def sequence_layers(self) -> list[SequenceLayer]:
+        """The layers with weights, from the features to the logits."""
+        return [layer for layer in self.layers if isinstance(layer, SequenceLayer)]
 
-def _normalise_and_clip(x: Any, lengths: Any, config: ModelConfig, name: str) -> Any:
-    if config.batch_norm:
-        x = SequenceBatchNorm(config.batch_norm_momentum, name=f"{name}_bn")(x, lengths)
-    return keras.layers.Activation(clipped_relu, name=f"{name}_clip")(x)
-
-
-def _dropout(x: Any, config: ModelConfig, name: str) -> Any:
-    if not config.dropout:
-        return x
-    same_in_all_frames = (None, 1, None)
-    return keras.layers.Dropout(config.dropout, same_in_all_frames, name=f"{name}_dropout")(x)
+    @property
+    def lookahead_frames(self) -> int | None:
+        """Feature frames after its own that an output frame depends on; None for all of them."""
+        total, stride = 0, 1
+        for layer in self.sequence_layers:
+            if layer.lookahead_frames is None:
+                return None
+            total += layer.lookahead_frames * stride
+            stride *= layer.time_stride
+        return total
 
 
 def masked_log_probabilities(logits: tf.Tensor, logit_lengths: tf.Tensor) -> tf.Tensor:

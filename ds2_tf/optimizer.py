@@ -11,21 +11,27 @@ class OptimizerConfig:
     """How gradients become steps.
 
     Attributes:
-      name: "sgd" (Nesterov momentum, the paper's) or "adam".
+      name: "sgd" (Nesterov momentum, the paper's), "adam" or "adamw".
       momentum: of SGD (0.99 in Deep Speech 2, section 6).
+      weight_decay: of AdamW; kernels shrink by this share of the learning rate at each step.
       clip_norm: longer gradients of the whole batch are shortened to this norm (400 in the paper).
     """
 
     name: str = "sgd"
     momentum: float = 0.99
+    weight_decay: float = 0.01
     clip_norm: float = 400.0
 
     def __post_init__(self) -> None:
         """Rejects unknown names and norms that stop all training."""
-        if self.name not in ("sgd", "adam"):
-            raise ValueError(f"optimizer name must be 'sgd' or 'adam'. Received: {self.name!r}")
+        if self.name not in _MAKERS:
+            raise ValueError(
+                f"optimizer name must be one of {(*_MAKERS,)}. Received: {self.name!r}"
+            )
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum must lie in [0, 1). Received: {self.momentum}")
+        if self.weight_decay < 0:
+            raise ValueError(f"weight_decay must be >= 0. Received: {self.weight_decay}")
         if self.clip_norm <= 0:
             raise ValueError(f"clip_norm must be > 0. Received: {self.clip_norm}")
 
@@ -49,8 +55,27 @@ class _Adam(_SummedGradients, keras.optimizers.Adam):
     pass
 
 
+class _AdamW(_SummedGradients, keras.optimizers.AdamW):
+    pass
+
+
+def _sgd(config: OptimizerConfig) -> keras.optimizers.Optimizer:
+    return _Sgd(learning_rate=0.0, momentum=config.momentum, nesterov=True, name="sgd")
+
+
+def _adam(_: OptimizerConfig) -> keras.optimizers.Optimizer:
+    return _Adam(learning_rate=0.0, name="adam")
+
+
+def _adamw(config: OptimizerConfig) -> keras.optimizers.Optimizer:
+    optimizer = _AdamW(learning_rate=0.0, weight_decay=config.weight_decay, name="adamw")
+    optimizer.exclude_from_weight_decay(var_names=["bias", "beta", "gamma"])
+    return optimizer
+
+
+_MAKERS = {"sgd": _sgd, "adam": _adam, "adamw": _adamw}
+
+
 def make(config: OptimizerConfig) -> keras.optimizers.Optimizer:
     """Returns the optimizer; the training loop sets its learning rate before each step."""
-    if config.name == "sgd":
-        return _Sgd(learning_rate=0.0, momentum=config.momentum, nesterov=True, name="sgd")
-    return _Adam(learning_rate=0.0, name="adam")
+    return _MAKERS[config.name](config)

@@ -1,10 +1,9 @@
 """Training, from top to bottom: data, model, restore, loop, log."""
 
 import dataclasses
+import math
 import os
 import pathlib
-import time
-from typing import Any
 
 import keras
 import numpy as np
@@ -18,17 +17,24 @@ from ds2_tf import (
     data_preparation,
     distribution,
     evaluate,
+    freezing,
     manifest,
+    memory,
     model,
     optimizer,
+    provenance,
     schedule,
+    transfer,
 )
 from ds2_tf.acoustic_model import BEST_WEIGHTS, AcousticModel
 from ds2_tf.errors import UserError
-from ds2_tf.input_pipeline import BATCH_SIGNATURE, InputPipeline
+from ds2_tf.input_pipeline import Epoch, InputPipeline
 from ds2_tf.interruption import StopRequest
-from ds2_tf.ops.ctc import ctc_loss
-from ds2_tf.training_log import TrainingLog
+from ds2_tf.loss_scale import LossScale
+from ds2_tf.profiling import Profiler
+from ds2_tf.schedule import Score
+from ds2_tf.train_step import Step, TrainStep
+from ds2_tf.training_log import Meter, TrainingLog
 
 
 @dataclasses.dataclass
@@ -36,32 +42,48 @@ class Progress:
     """Where a run stands; saved with each checkpoint.
 
     Attributes:
-      step: steps done.
+      step: steps done, those left out included.
       epoch: the current epoch, from 0.
       batch: batches of the current epoch done.
-      best_score: word and character error rate of the best weights so far.
+      skipped: steps in a row that were left out, up to now.
+      scores: on the dev set, one for each epoch.
+      loss_scale: of half precision.
     """
 
     step: int = 0
     epoch: int = 0
     batch: int = 0
-    best_score: tuple[float, float] = (float("inf"), float("inf"))
+    skipped: int = 0
+    scores: list[Score] = dataclasses.field(default_factory=list)
+    loss_scale: LossScale = dataclasses.field(default_factory=LossScale)
 
-    def __post_init__(self) -> None:
-        """Takes back the list that JSON makes of a tuple."""
-        word, character = self.best_score
-        self.best_score = (word, character)
+    @property
+    def best_score(self) -> Score:
+        """The lowest error rates so far."""
+        return min(self.scores, default=Score(math.inf, math.inf))
+
+    @classmethod
+    def from_json(cls, values: dict) -> "Progress":
+        """Takes back what JSON made of `dataclasses.asdict`."""
+        scores = [Score(*score) for score in values["scores"]]
+        return cls(**{**values, "scores": scores, "loss_scale": LossScale(**values["loss_scale"])})
 
 
-def train(run: config.RunConfig, workdir: str | os.PathLike) -> Progress:
+def train(run: config.RunConfig, workdir: str | os.PathLike, profile_steps: int = 0) -> Progress:
     """Trains a model, or goes on where an earlier call in the same workdir stopped.
 
     Writes config.json, alphabet.json, normalization.npz, checkpoints/, best/, metrics.jsonl,
-    tensorboard/ and learning_curve.png. Stopped at any point, by Ctrl-C or by kill -9, the next
-    call ends with the same weights as if nothing had happened.
+    tensorboard/, provenance.jsonl and learning_curve.png. Stopped at any point, by Ctrl-C or by
+    kill -9, the next call ends with the same weights as if nothing had happened.
+
+    Args:
+      run: all settings.
+      workdir: the run's folder; all workers of a run share it.
+      profile_steps: steps to write a TensorFlow profile of, into tensorboard/.
 
     Raises:
-      UserError: for bad data or settings, and when the loss is no longer a finite number.
+      UserError: for bad data or settings, when the loss is no longer a finite number, and when
+        another worker is lost.
       KeyboardInterrupt: after Ctrl-C, when the checkpoint is written.
 
     Source: Deep Speech 2, sections 3 and 6.
@@ -69,195 +91,252 @@ def train(run: config.RunConfig, workdir: str | os.PathLike) -> Progress:
     folder = pathlib.Path(workdir)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder}: is a file; --workdir must name a folder, new or of this run")
-    keras.utils.set_random_seed(run.training.seed)
-    if run.training.deterministic and tf.config.list_physical_devices("GPU"):
-        # On CPUs all operations used here add in a fixed order anyway.
-        tf.config.experimental.enable_op_determinism()
+    memory.set_up_gpus(run.memory)
+    workers = distribution.connect()
+    with workers.lost_ones_told(), StopRequest() as stop:
+        return _Training(run, folder, workers, stop, profile_steps).run()
 
-    utterances = manifest.read(run.data.train)
-    dev_utterances = manifest.read(run.data.dev) if run.data.dev else []
-    alphabet, normalization = data_preparation.prepare(run, folder, utterances, dev_utterances)
 
-    strategy = distribution.make_strategy()
-    with strategy.scope():
-        network = model.DeepSpeech2(run.model, run.features.num_bins, alphabet.num_labels)
-        update = optimizer.make(run.optimizer)
-        update.build(network.trainable_variables)
-    acoustic_model = AcousticModel(run, alphabet, normalization, network)
-    pipeline = InputPipeline(
-        utterances,
-        alphabet,
-        run.features,
-        run.model,
-        normalization,
-        batch_config=run.batches,
-        augment_config=run.augment,
-        seed=run.training.seed,
-        num_replicas=strategy.num_replicas_in_sync,
-        max_bad_share=run.data.max_bad_share,
-    )
-    train_step = make_train_step(strategy, network, update, run.optimizer.clip_norm)
+class _Training:
+    def __init__(
+        self,
+        run: config.RunConfig,
+        folder: pathlib.Path,
+        workers: distribution.Workers,
+        stop: StopRequest,
+        profile_steps: int,
+    ) -> None:
+        """Prepares everything that the loop needs, as it was when the run last stopped."""
+        self._run = run
+        self._stop = stop
+        self._folder = folder
+        self._workers = workers
+        keras.utils.set_random_seed(run.training.seed)
+        if run.training.deterministic and tf.config.list_physical_devices("GPU"):
+            # On CPUs all operations used here add in a fixed order anyway.
+            tf.config.experimental.enable_op_determinism()
 
-    checkpoints = checkpoint.CheckpointFolder(folder / "checkpoints", run.training.keep_checkpoints)
-    weights = checkpoint.model_arrays(network)
-    variables = weights | checkpoint.optimizer_arrays(update)
-    progress = Progress()
-    if (latest := checkpoints.latest()) is not None:
-        progress = Progress(**checkpoint.restore(latest, variables))
-        logging.info("going on from step %d of %s", progress.step, latest)
-    log = TrainingLog(folder, progress.step, progress.epoch)
+        utterances = manifest.read(run.data.train)
+        self._dev = manifest.read(run.data.dev) if run.data.dev else []
+        if run.schedule.needs_scores and not self._dev:
+            raise UserError(
+                "config.schedule: plateaus and early stopping are judged on a dev set; name it by "
+                "config.data.dev"
+            )
+        if workers.is_chief:
+            data_preparation.prepare(run, folder, utterances, self._dev)
+        workers.wait_for_all()
+        if not (folder / "config.json").exists():
+            raise UserError(
+                f"{folder}: lacks what the chief wrote into its --workdir; all workers must share "
+                "one: put it on a shared disk"
+            )
+        alphabet, normalization = data_preparation.load(folder)
 
-    def save() -> None:
-        checkpoints.save(progress.step, variables, dataclasses.asdict(progress))
+        with workers.strategy.scope():
+            self._network = model.DeepSpeech2(
+                run.model, run.features.num_bins, alphabet.num_labels, run.training.precision
+            )
+            freezing.freeze(self._network, run.training.freeze)
+            self._update = optimizer.make(run.optimizer)
+            self._update.build(self._network.trainable_variables)
+        self._model = AcousticModel(run, alphabet, normalization, self._network)
+        self._pipeline = InputPipeline(
+            utterances,
+            alphabet,
+            run.features,
+            run.model,
+            normalization,
+            batch_config=run.batches,
+            augment_config=run.augment,
+            seed=run.training.seed,
+            num_replicas=workers.num_replicas,
+            worker=workers.index,
+            num_workers=workers.count,
+            max_bad_share=run.data.max_bad_share,
+        )
+        self._train_step = TrainStep(
+            workers.strategy, self._network, self._update, run.optimizer.clip_norm
+        )
+        self._planner = memory.MemoryPlanner(
+            run.memory, self._network, run.training.precision, workers.num_local_replicas
+        )
 
-    with StopRequest() as stop:
-        while progress.epoch < run.training.num_epochs:
-            epoch = pipeline.epoch(progress.epoch, progress.batch)
+        self._weights = checkpoint.model_arrays(self._network)
+        self._variables = self._weights | checkpoint.optimizer_arrays(self._update)
+        self._checkpoints = checkpoint.CheckpointFolder(
+            folder / "checkpoints", run.training.keep_checkpoints
+        )
+        self._progress = self._restore()
+        self._profiler = Profiler(folder / "tensorboard", self._progress.step, profile_steps)
+        log_folder = folder if workers.is_chief else folder / f"worker_{workers.index}"
+        self._log = TrainingLog(log_folder, self._progress.step, self._progress.epoch)
+        self._meter = Meter(run.features.step / run.features.sample_rate_hz)
+
+    def _restore(self) -> Progress:
+        """Loads the last checkpoint, or the weights of `init_from`, or leaves the fresh ones."""
+        progress = Progress(loss_scale=LossScale.for_precision(self._run.training.precision))
+        if (latest := self._checkpoints.latest()) is not None:
+            progress = Progress.from_json(checkpoint.restore(latest, self._variables))
+            logging.info("going on from step %d of %s", progress.step, latest)
+        elif self._run.training.init_from:
+            report = transfer.initialize(
+                self._network, self._model.alphabet, self._run.training.init_from
+            )
+            for line in report.lines():
+                logging.info("%s", line)
+        (step,) = self._workers.from_chief([progress.step])
+        if step != progress.step:
+            raise UserError(
+                f"{self._folder}: its checkpoint is of step {progress.step}, the chief's of step "
+                f"{step:.0f}; all workers must share one --workdir: put it on a shared disk"
+            )
+        if self._workers.is_chief:
+            provenance.record(self._folder / "provenance.jsonl", step=progress.step)
+        return progress
+
+    def run(self) -> Progress:
+        """Trains to the end."""
+        progress, training = self._progress, self._run.training
+        while progress.epoch < training.num_epochs and not schedule.is_finished(
+            self._run.schedule, progress.scores
+        ):
+            epoch = self._pipeline.epoch(progress.epoch, progress.batch)
             logging.info(
-                "epoch %d: %d batches, %.1f %% padding",
+                "epoch %d of %d: %d batches, %.1f %% padding",
                 progress.epoch + 1,
+                training.num_epochs,
                 epoch.num_batches,
                 100 * epoch.padding_share,
             )
-            recent = _Recent()
-            with _progress_bar(progress, epoch.num_batches) as bar:
-                for batch in epoch.dataset:
-                    pipeline.bad_audio.check()
-                    rate = schedule.learning_rate(run.schedule, progress.step, progress.epoch)
-                    update.learning_rate.assign(rate)
-                    loss, gradient_norm = (float(x) for x in train_step(batch))
-                    if not np.isfinite(loss + gradient_norm):
-                        raise _not_finite(loss, gradient_norm, progress, batch, pipeline)
-                    progress.step += 1
-                    progress.batch += 1
-                    recent.add(loss, gradient_norm, len(batch["labels"]))
-                    bar.set_postfix_str(f"loss {loss:.2f}", refresh=False)
+            self._meter.restart()
+            with self._progress_bar(epoch) as bar:
+                for batch in self._meter.waiting_for(epoch.dataset):
+                    self._pipeline.bad_audio.check()
+                    step = self._step(batch, epoch)
+                    self._profiler.after(progress.step)
+                    bar.set_postfix_str(
+                        f"loss {step.loss:.2f}, {self._meter.pace()}", refresh=False
+                    )
                     bar.update()
-                    if progress.step % run.training.log_steps == 0:
-                        log.write(progress.step, {**recent.means(), "learning_rate": rate})
-                        recent = _Recent()
-                    if stop.requested or progress.step % run.training.checkpoint_steps == 0:
-                        save()
-                    if stop.requested:
+                    if progress.step % training.log_steps == 0:
+                        self._log.write(progress.step, self._meter.take())
+                    if step.stop_requests or progress.step % training.checkpoint_steps == 0:
+                        self._save()
+                    if step.stop_requests:
                         logging.info("stopped at step %d; the same command goes on", progress.step)
                         raise KeyboardInterrupt
-            progress.epoch, progress.batch = progress.epoch + 1, 0
-            score = _evaluate(acoustic_model, dev_utterances, progress, log)
-            if score <= progress.best_score:
-                progress.best_score = score
-                checkpoint.save(folder / BEST_WEIGHTS, weights, dataclasses.asdict(progress))
-            log.draw()
-            save()
-    return progress
+            self._end_epoch()
+        self._workers.wait_for_all()
+        return progress
 
-
-def make_train_step(
-    strategy: tf.distribute.Strategy,
-    network: keras.Model,
-    update: keras.optimizers.Optimizer,
-    clip_norm: float,
-) -> Any:
-    """Returns the function that makes one step of training on a global batch.
-
-    The loss is the sum of the utterances' losses over the global batch, divided by the number of
-    its utterances. Each replica takes its share of the rows; the gradients are summed over the
-    replicas, clipped to `clip_norm` and applied.
-
-    The function takes a batch and returns the loss and the gradient's norm before clipping.
-    """
-    variables = network.trainable_variables
-
-    def replica_step(batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        context = tf.distribute.get_replica_context()
-        share = distribution.share_of_replica(batch, context)
-        num_utterances = context.all_reduce(
-            tf.distribute.ReduceOp.SUM,
-            tf.math.count_nonzero(share["utterance_index"] >= 0, dtype=tf.float32),
+    def _step(self, batch: dict[str, tf.Tensor], epoch: Epoch) -> Step:
+        """Makes one step, or leaves it out when its loss or gradient is no finite number."""
+        progress = self._progress
+        rate = schedule.learning_rate(
+            self._run.schedule, progress.step, progress.epoch, progress.scores
         )
-        with tf.GradientTape() as tape:
-            outputs = network(
-                {key: share[key] for key in ("features", "feature_lengths")}, training=True
+        self._update.learning_rate.assign(rate)
+        step = self._compute(batch, epoch)
+        finite = np.isfinite(step.loss) and np.isfinite(step.gradient_norm)
+        if finite:
+            self._train_step.apply(step.gradient_norm)
+            progress.loss_scale.grow()
+            progress.skipped = 0
+        elif not (np.isfinite(step.loss) and progress.loss_scale.shrink()):
+            self._skip(step, batch)
+        progress.step += 1
+        progress.batch += 1
+        clipped = step.gradient_norm > self._run.optimizer.clip_norm
+        num_frames = int(tf.reduce_sum(batch["feature_lengths"]))
+        self._meter.add(
+            loss=step.loss,
+            gradient_norm=step.gradient_norm,
+            learning_rate=rate,
+            num_frames=num_frames,
+            clipped=clipped,
+            skipped=not finite,
+        )
+        return step
+
+    def _compute(self, batch: dict[str, tf.Tensor], epoch: Epoch) -> Step:
+        """Computes the gradients, with less memory where the batch needs it."""
+        progress = self._progress
+        num_rows = epoch.num_rows[progress.batch]
+        num_frames = epoch.num_frames[progress.batch]
+        execution = self._planner.choose(num_rows, num_frames)
+        while True:
+            try:
+                return self._train_step.compute(
+                    batch, execution, progress.loss_scale.value, self._stop.requested
+                )
+            except tf.errors.ResourceExhaustedError as error:
+                again = None
+                if self._workers.count == 1:
+                    again = self._planner.after_failure(execution, num_rows, num_frames)
+                if again is None:
+                    rows = self._pipeline.name_rows(batch["utterance_index"].numpy().tolist())
+                    raise UserError(
+                        f"out of memory at step {progress.step + 1}; set config.memory.budget_mib "
+                        "below what the device has, so that large batches are foreseen, or a "
+                        f"smaller config.batches.max_frames. The batch: {rows}"
+                    ) from error
+                execution = again
+
+    def _skip(self, step: Step, batch: dict[str, tf.Tensor]) -> None:
+        """Notes a step that is left out; raises `UserError` when there were too many in a row."""
+        progress = self._progress
+        progress.skipped += 1
+        rows = self._pipeline.name_rows(batch["utterance_index"].numpy().tolist())
+        what = (
+            f"loss {step.loss} and gradient norm {step.gradient_norm} at step {progress.step + 1}"
+        )
+        if progress.skipped > self._run.training.max_skipped_steps:
+            raise UserError(
+                f"{what}: training cannot go on; look at the rows of the batch, or start a new "
+                "--workdir with a lower config.schedule.learning_rate, or let single batches be "
+                f"left out by config.training.max_skipped_steps. The batch: {rows}"
             )
-            losses = ctc_loss(
-                outputs["logits"], outputs["logit_lengths"], share["labels"], share["label_lengths"]
-            )
-            loss = tf.reduce_sum(losses) / tf.maximum(num_utterances, 1.0)
-        gradients = tape.gradient(loss, variables)
-        loss, gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, (loss, gradients))
-        norm = tf.linalg.global_norm(gradients)
-        scale = clip_norm / tf.maximum(norm, clip_norm)
-        update.apply([gradient * scale for gradient in gradients], variables)
-        return loss, norm
+        logging.error("%s: left out, %d in a row. The batch: %s", what, progress.skipped, rows)
 
-    @tf.function(input_signature=[BATCH_SIGNATURE])
-    def train_step(batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        per_replica = strategy.run(replica_step, (batch,))
-        return tuple(strategy.experimental_local_results(value)[0] for value in per_replica)
+    def _end_epoch(self) -> None:
+        """Evaluates, keeps the weights if they are the best, and saves."""
+        progress = self._progress
+        progress.epoch, progress.batch = progress.epoch + 1, 0
+        score = Score(*self._workers.from_chief(self._evaluate()))
+        is_best = score <= progress.best_score
+        progress.scores.append(score)
+        if is_best and self._workers.is_chief:
+            checkpoint.save(self._folder / BEST_WEIGHTS, self._weights, self._metadata())
+        self._log.draw()
+        self._save()
 
-    return train_step
+    def _evaluate(self) -> Score:
+        """Returns and logs the dev set's error rates; 0 without a dev set, and but on the chief."""
+        if not (self._dev and self._workers.is_chief):
+            return Score(0.0, 0.0)
+        result = evaluate.evaluate(self._model, self._dev, progress=False)
+        word, character = result.word.rate, result.character.rate
+        step, epoch = self._progress.step, self._progress.epoch
+        self._log.write(step, {"epoch": epoch, "dev_wer": word, "dev_cer": character})
+        self._log.write_samples(step, result.utterances)
+        logging.info("epoch %d: dev WER %.1f %%, CER %.1f %%", epoch, 100 * word, 100 * character)
+        if self._model.alphabet.spaced:
+            return Score(word, character)
+        return Score(character, word)
 
+    def _save(self) -> None:
+        if self._workers.is_chief:
+            self._checkpoints.save(self._progress.step, self._variables, self._metadata())
 
-def _not_finite(
-    loss: float,
-    gradient_norm: float,
-    progress: Progress,
-    batch: dict[str, tf.Tensor],
-    pipeline: InputPipeline,
-) -> UserError:
-    rows = pipeline.name_rows(batch["utterance_index"].numpy().tolist())
-    return UserError(
-        f"loss {loss} and gradient norm {gradient_norm} at step {progress.step + 1}: training "
-        "cannot go on; look at the rows of the batch, or start a new --workdir with a lower "
-        f"config.schedule.learning_rate. The batch: {rows}"
-    )
+    def _metadata(self) -> dict:
+        return dataclasses.asdict(self._progress)
 
-
-def _evaluate(
-    acoustic_model: AcousticModel,
-    utterances: list[manifest.Utterance],
-    progress: Progress,
-    log: TrainingLog,
-) -> tuple[float, float]:
-    """Returns and logs the dev set's word and character error rate; without a dev set, 0."""
-    if not utterances:
-        return 0.0, 0.0
-    result = evaluate.evaluate(acoustic_model, utterances, progress=False)
-    score = (result.word.rate, result.character.rate)
-    log.write(progress.step, {"epoch": progress.epoch, "dev_wer": score[0], "dev_cer": score[1]})
-    logging.info(
-        "epoch %d: dev WER %.1f %%, CER %.1f %%", progress.epoch, *(100 * s for s in score)
-    )
-    return score
-
-
-def _progress_bar(progress: Progress, num_batches: int) -> tqdm:
-    return tqdm(
-        desc=f"epoch {progress.epoch + 1}",
-        total=num_batches,
-        initial=progress.batch,
-        unit="batch",
-        mininterval=1.0,
-    )
-
-
-class _Recent:
-    """Means since the last row of the log."""
-
-    def __init__(self) -> None:
-        self._losses: list[float] = []
-        self._norms: list[float] = []
-        self._num_utterances = 0
-        self._start = time.monotonic()
-
-    def add(self, loss: float, gradient_norm: float, num_utterances: int) -> None:
-        self._losses.append(loss)
-        self._norms.append(gradient_norm)
-        self._num_utterances += num_utterances
-
-    def means(self) -> dict[str, float]:
-        seconds = time.monotonic() - self._start
-        return {
-            "loss": float(np.mean(self._losses)),
-            "gradient_norm": float(np.mean(self._norms)),
-            "utterances_per_second": self._num_utterances / max(seconds, 1e-9),
-        }
+    def _progress_bar(self, epoch: Epoch) -> tqdm:
+        return tqdm(
+            desc=f"epoch {self._progress.epoch + 1}",
+            total=epoch.num_batches,
+            initial=self._progress.batch,
+            unit="batch",
+            mininterval=1.0,
+        )

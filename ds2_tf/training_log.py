@@ -3,11 +3,20 @@
 import json
 import os
 import pathlib
-from typing import Any
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
+import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from ds2_tf import atomic
+from ds2_tf.evaluation_report import UtteranceResult
+
+NUM_SAMPLES = 5
+
+_Batch = TypeVar("_Batch")
 
 
 class TrainingLog:
@@ -43,6 +52,16 @@ class TrainingLog:
                 tf.summary.scalar(name, value)
         self._tensorboard.flush()
 
+    def write_samples(self, step: int, results: Sequence[UtteranceResult]) -> None:
+        """Shows what the model writes for the first utterances, here and in TensorBoard."""
+        shown = [(r.reference, r.hypothesis) for r in results[:NUM_SAMPLES]]
+        for reference, hypothesis in shown:
+            logging.info("said: %s | written: %s", reference, hypothesis)
+        table = "\n".join(f"| {said} | {written} |" for said, written in shown)
+        with self._tensorboard.as_default(step):
+            tf.summary.text("dev_samples", f"| said | written |\n| --- | --- |\n{table}")
+        self._tensorboard.flush()
+
     def draw(self) -> None:
         """Writes `learning_curve.png`: the loss by step, the error rates by epoch."""
         from matplotlib.figure import Figure
@@ -75,3 +94,64 @@ def read(path: str | os.PathLike) -> list[dict[str, Any]]:
             if line.endswith("\n"):
                 rows.append(json.loads(line))
     return rows
+
+
+class Meter:
+    """Means over the steps since the last row of the log, and how fast they were."""
+
+    def __init__(self, seconds_per_frame: float) -> None:
+        self._seconds_per_frame = seconds_per_frame
+        self.restart()
+
+    def restart(self) -> None:
+        """Forgets all steps and begins to measure the time."""
+        self._steps: list[dict[str, float]] = []
+        self._waited = 0.0
+        self._start = time.monotonic()
+
+    def waiting_for(self, batches: Iterable[_Batch]) -> Iterator[_Batch]:
+        """Yields the batches and measures how long training waits for them."""
+        iterator = iter(batches)
+        while True:
+            asked = time.monotonic()
+            batch = next(iterator, None)
+            self._waited += time.monotonic() - asked
+            if batch is None:
+                return
+            yield batch
+
+    def add(self, **values: float) -> None:
+        """Adds a step: loss, gradient_norm, learning_rate, num_frames, clipped, skipped."""
+        self._steps.append(values)
+
+    def pace(self) -> str:
+        """Returns the speed in words."""
+        return f"{self._audio_seconds() / self._seconds():.0f} s audio/s"
+
+    def take(self) -> dict[str, float]:
+        """Returns the row of the log, and begins the next one.
+
+        Losses and norms are means over the steps that were not left out; missing if all were.
+        """
+        kept = [step for step in self._steps if not step["skipped"]]
+        row = {
+            name: float(np.mean([step[name] for step in kept]))
+            for name in ("loss", "gradient_norm")
+            if kept
+        }
+        row |= {
+            "clipped_share": float(np.mean([step["clipped"] for step in self._steps])),
+            "skipped_steps": float(sum(step["skipped"] for step in self._steps)),
+            "learning_rate": self._steps[-1]["learning_rate"],
+            "audio_seconds_per_second": self._audio_seconds() / self._seconds(),
+            "steps_per_second": len(self._steps) / self._seconds(),
+            "input_stall_share": self._waited / self._seconds(),
+        }
+        self.restart()
+        return row
+
+    def _audio_seconds(self) -> float:
+        return self._seconds_per_frame * sum(step["num_frames"] for step in self._steps)
+
+    def _seconds(self) -> float:
+        return max(time.monotonic() - self._start, 1e-9)

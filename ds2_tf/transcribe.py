@@ -81,9 +81,10 @@ class Transcriber:
             round(windows.WINDOW_SECONDS * rate),
             round(windows.OVERLAP_SECONDS * rate),
         )
-        spaced = " " in self.model.alphabet.symbols
-        words = tuple(spell(windows.join(self._hear(pieces), spaced), spaced))
-        separator = " " if spaced else ""
+        alphabet = self.model.alphabet
+        has_spaces = " " in alphabet.symbols
+        words = tuple(spell(windows.join(self._hear(pieces), alphabet.spaced), has_spaces))
+        separator = " " if has_spaces else ""
         text = separator.join(word.text for word in words)
         return Transcript(text, words, num_samples / rate, audio_path, separator)
 

@@ -7,7 +7,10 @@ from typing import NamedTuple
 
 
 class Symbol(NamedTuple):
-    """One emitted symbol of the alphabet; the confidence is its largest probability."""
+    """One emitted symbol of the alphabet; the confidence is its largest probability.
+
+    The text is one character, or two of an alphabet of bigrams.
+    """
 
     text: str
     start_seconds: float
@@ -21,7 +24,8 @@ class Word:
 
     The time is that of the frames in which the model writes the symbols. CTC writes a symbol but
     briefly, somewhere within its sound, so words tend to end early by a part of their last sound.
-    In languages written without spaces each character is a word.
+    Without spaces in the alphabet each character is a word; two that the model wrote as one symbol
+    share its time and confidence.
     """
 
     text: str
@@ -36,10 +40,10 @@ class Transcript:
 
     Attributes:
       text: the words joined by `separator`.
-      words: in order of time, never overlapping.
+      words: in order of time; none overlap but those that share a time.
       duration_seconds: of the recording.
       audio_path: where the recording came from; "" when it has no name.
-      separator: " ", or "" for languages written without spaces.
+      separator: " ", or "" for an alphabet without it.
     """
 
     text: str
@@ -54,13 +58,17 @@ def spell(symbols: Iterable[Symbol], spaced: bool) -> Iterator[Word]:
 
     Args:
       symbols: in order of time.
-      spaced: whether spaces separate the words; else each symbol is a word.
+      spaced: whether spaces separate the words; else each character is a word.
     """
+    if not spaced:
+        for symbol in symbols:
+            yield from (Word(character, *symbol[1:]) for character in symbol.text.strip())
+        return
     letters: list[Symbol] = []
     for symbol in symbols:
         if symbol.text != " ":
             letters.append(symbol)
-        if letters and (symbol.text == " " or not spaced):
+        elif letters:
             yield _word(letters)
             letters = []
     if letters:

@@ -1,4 +1,5 @@
 import json
+import math
 import os
 import re
 import subprocess
@@ -96,7 +97,7 @@ def test_nothing_that_training_changes_is_forgotten():
 def test_names_do_not_depend_on_what_was_built_before():
     names = [sorted(checkpoint.model_arrays(make(seed)[0])) for seed in range(2)]
     assert names[0] == names[1]
-    assert "conv_0/kernel" in names[0]
+    assert "conv_0/linear/kernel" in names[0]
     assert "output/bias" in names[0]
 
 
@@ -365,3 +366,67 @@ def test_other_files_are_left_alone(tmp_path):
 def test_keeping_none_is_an_error(tmp_path):
     with pytest.raises(ValueError, match=r"^keep must be >= 1. Received: 0$"):
         checkpoint.CheckpointFolder(tmp_path, 0)
+
+
+def save_arrays(path, **arrays):
+    checkpoint.save(path, {name: tf.Variable(value) for name, value in arrays.items()}, {})
+    return path
+
+
+def test_the_average_is_the_mean_of_the_weights_alone(tmp_path):
+    paths = []
+    for step in range(3):
+        network, update = make(step)
+        train(network, update, 1 + step)
+        paths.append(tmp_path / f"{step}.npz")
+        checkpoint.save(paths[-1], variables_of(network, update), {"step": step})
+    found = checkpoint.average(paths)
+    files = [np.load(path) for path in paths]
+    assert found.keys() == checkpoint.model_arrays(network).keys()
+    for name, value in found.items():
+        arrays = [file[name] for file in files]
+        assert value.dtype == arrays[-1].dtype
+        expected = arrays[-1]
+        if "seed" not in name:
+            columns = zip(*(array.astype(float).ravel() for array in arrays), strict=True)
+            means = [math.fsum(column) / 3 for column in columns]
+            expected = np.array(means).reshape(expected.shape).astype(np.float32)
+        np.testing.assert_array_equal(value, expected, err_msg=name)
+    assert checkpoint.average([str(paths[1])]).keys() == found.keys()
+
+
+def test_means_are_rounded_once(tmp_path):
+    """In float16, 2048 + 1 is 2048; and two of the largest numbers add up to infinity."""
+    paths = [
+        save_arrays(tmp_path / f"{i}.npz", a=np.float16([value, 65504]), n=np.int32(i))
+        for i, value in enumerate((2048, 1, 1, 2, 1))
+    ]
+    found = checkpoint.average(paths)
+    assert found["a"].dtype == np.float16
+    np.testing.assert_array_equal(found["a"], np.float16([2053 / 5, 65504]))
+    assert found["n"] == 4
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"a": [1.0], "b": [1.0]}, "a has shape (1,) here and (2,) there"),
+        ({"a": [1.0, 2.0]}, "b has shape nothing here and (1,) there"),
+        ({"a": [1.0, 2.0], "b": [1.0], "c": 1.0}, "c has shape () here and nothing there"),
+    ],
+)
+def test_different_models_are_not_averaged(tmp_path, arrays, message):
+    other = save_arrays(tmp_path / "other.npz", **arrays)
+    last = save_arrays(tmp_path / "last.npz", a=[1.0, 2.0], b=[1.0])
+    with pytest.raises(UserError) as error:
+        checkpoint.average([last, other, last])
+    assert str(error.value) == (
+        f"{other}: of another model than {last}: {message}; average the checkpoints of one run"
+    )
+
+
+def test_no_average_without_files(tmp_path):
+    with pytest.raises(ValueError, match=r"^paths must name at least one checkpoint. Received: no"):
+        checkpoint.average([])
+    with pytest.raises(UserError, match=r"gone.npz: cannot be read \(No such file or directory\)"):
+        checkpoint.average([tmp_path / "gone.npz"])

@@ -134,6 +134,39 @@ def test_a_wrong_type_inside_a_list_is_named():
 @pytest.mark.parametrize(
     ("section", "values", "message"),
     [
+        (
+            "alphabet",
+            {"kind": "bigrams"},
+            "kind must be one of character, bigram. Received: 'bigrams'",
+        ),
+        (
+            "alphabet",
+            {"symbols": "", "coverage": 0},
+            "coverage must lie in (0, 1]. Received: 0.0",
+        ),
+        (
+            "alphabet",
+            {"symbols": "", "coverage": 99.5},
+            "coverage must lie in (0, 1]. Received: 99.5",
+        ),
+        (
+            "alphabet",
+            {"symbols": "ab", "file": "zh.txt"},
+            "symbols and file exclude each other; set one of them to ''. "
+            "Received: 'ab' and 'zh.txt'",
+        ),
+        (
+            "alphabet",
+            {"symbols": "ab", "coverage": 0.99},
+            "coverage below 1 chooses among the transcripts' characters; set symbols to ''. "
+            "Received: 0.99 and 'ab'",
+        ),
+        (
+            "alphabet",
+            {"symbols": "", "file": "zh.txt", "coverage": 0.99},
+            "coverage below 1 chooses among the transcripts' characters; set file to ''. "
+            "Received: 0.99 and 'zh.txt'",
+        ),
         ("model", {"rnn_layers": 0}, "rnn_layers must be >= 1. Received: 0"),
         ("model", {"conv_channels": (4,)}, "conv_channels, conv_kernels and conv_strides must"),
         ("features", {"sample_rate_hz": 0}, "sample_rate_hz must be > 0. Received: 0"),
@@ -167,6 +200,16 @@ def test_a_saved_config_comes_back_equal(tmp_path):
         assert loaded == run
         assert config.differences(loaded, run) == []
         assert hash(loaded) == hash(run)
+
+
+def test_a_config_from_before_there_were_bigrams_loads(tmp_path):
+    path = tmp_path / "config.json"
+    config.save(resolve(SETTINGS), path)
+    values = json.loads(path.read_text(encoding="utf-8"))
+    for key in ("kind", "file", "coverage"):
+        del values["alphabet"][key]
+    path.write_text(json.dumps(values), encoding="utf-8")
+    assert config.load(path) == resolve(SETTINGS)
 
 
 def test_the_file_names_every_setting(tmp_path):
@@ -217,6 +260,43 @@ def test_an_alphabet_of_named_symbols():
 def test_an_alphabet_of_the_transcripts():
     alphabet = config.make_alphabet(config.AlphabetConfig("", "lower", "de"), ["Zu", "äh Zu"])
     assert (alphabet.symbols, alphabet.language) == ((" ", "h", "u", "z", "ä"), "de")
+
+
+def test_pairs_of_named_symbols_come_from_the_transcripts():
+    settings = config.AlphabetConfig(" ab", kind="bigram")
+    assert config.make_alphabet(settings, ["aab", "b ba"]).symbols == (" ", "a", "b", "aa", "ba")
+    assert config.make_alphabet(settings, []).kind == "bigram"
+
+
+def test_an_alphabet_of_the_transcripts_with_pairs_and_coverage():
+    settings = config.AlphabetConfig("", language="zh", kind="bigram", coverage=0.8)
+    alphabet = config.make_alphabet(settings, ["好好好的", "好 的的", "龘"])
+    assert alphabet.symbols == (" ", "好", "的", "\ufffd", "好好", "好的", "的的")
+    assert alphabet.language == "zh"
+
+
+def test_an_alphabet_of_a_file(tmp_path):
+    path = tmp_path / "zh.txt"
+    path.write_text("好\r\n的\r\n", encoding="utf-8")
+    settings = config.AlphabetConfig("", "keep", "zh", file=str(path))
+    assert config.make_alphabet(settings, ["zzz"]).symbols == ("好", "的")
+    pairs = config.make_alphabet(dataclasses.replace(settings, kind="bigram"), ["好好的", "龘的"])
+    assert pairs.symbols == ("好", "的", "好好")
+    assert (pairs.case, pairs.language) == ("keep", "zh")
+
+    pairs.save(tmp_path / "alphabet.json")
+    settings = config.AlphabetConfig("", "keep", "zh", file=str(tmp_path / "alphabet.json"))
+    taken = config.make_alphabet(dataclasses.replace(settings, kind="bigram"), ["的的"])
+    assert taken == pairs
+    with pytest.raises(UserError) as error:
+        config.make_alphabet(settings, [])
+    assert str(error.value) == (
+        f"config.alphabet: {tmp_path}/alphabet.json is of kind 'bigram'; set kind to 'bigram'. "
+        "Received: 'character'"
+    )
+    path.write_text("好\n好\n", encoding="utf-8")
+    with pytest.raises(UserError, match=rf"^{path}:2: '好' stands on line 1 already; remove one"):
+        config.make_alphabet(config.AlphabetConfig("", file=str(path)), [])
 
 
 @pytest.mark.parametrize("symbols", [" ab", ""])

@@ -1,6 +1,7 @@
 import dataclasses
 import itertools
 import json
+import logging
 import os
 
 import numpy as np
@@ -73,7 +74,8 @@ def workdir(tmp_path):
 
 
 def prepare(run, workdir, train, dev):
-    return data_preparation.prepare(run, workdir, train.read(), dev.read())
+    data_preparation.prepare(run, workdir, train.read(), dev.read())
+    return data_preparation.load(workdir)
 
 
 def statistics_of(utterances):
@@ -135,6 +137,38 @@ def test_an_alphabet_of_the_training_transcripts(workdir, train, dev):
     train.replace(0, transcript="Züge")
     alphabet, _ = prepare(settings(alphabet={"symbols": ""}), workdir, train, dev)
     assert alphabet.symbols == (" ", "a", "b", "c", "e", "g", "z", "ü")
+
+
+def test_rare_characters_are_logged_and_trained_as_unknown(workdir, train, dev, caplog):
+    train.replace(0, transcript="Züge 3")
+    dev.replace(1, transcript="größe")
+    run = settings(alphabet={"symbols": "", "kind": "bigram", "coverage": 0.8})
+    with caplog.at_level(logging.INFO, logger="absl"):
+        alphabet, _ = prepare(run, workdir, train, dev)
+    # 26 characters: space x6, a b c x5 each, five others once: 21 are 80.8 %.
+    assert alphabet.symbols == (" ", "a", "b", "c", "\ufffd", "ab")
+    assert "alphabet: 5 characters and 1 pairs of them" in caplog.text
+    assert (
+        "characters trained as U+FFFD: 5 kinds, 19.231 % of all characters: '3' x1, 'e' x1, "
+        "'g' x1, 'z' x1, 'ü' (U+00FC) x1\n"
+    ) in caplog.text
+
+
+def test_of_the_rare_characters_the_ten_most_frequent_are_logged(workdir, train, dev, caplog):
+    train.replace(0, transcript="defghijklmnn")
+    run = settings(alphabet={"symbols": "", "coverage": 0.62})
+    with caplog.at_level(logging.INFO, logger="absl"):
+        alphabet, _ = prepare(run, workdir, train, dev)
+    assert alphabet.symbols == (" ", "a", "b", "c", "\ufffd")
+    assert ": 11 kinds, 37.500 % of all characters: 'n' x2, 'd' x1, " in caplog.text
+    assert "'l' x1 and 1 more" in caplog.text
+
+
+def test_without_coverage_nothing_is_written_as_unknown(workdir, train, dev, caplog):
+    with caplog.at_level(logging.INFO, logger="absl"):
+        prepare(settings(), workdir, train, dev)
+    assert "alphabet: 28 characters and 0 pairs of them" in caplog.text
+    assert "U+FFFD" not in caplog.text
 
 
 def test_a_later_call_reads_what_the_first_wrote(workdir, train, dev, monkeypatch):

@@ -186,6 +186,24 @@ def test_aab_needs_four_frames(rows, num_frames, fits):
     assert (rows.reasons(stride=1) == []) == fits
 
 
+@pytest.mark.parametrize(("num_frames", "fits"), [(4, False), (5, True)])
+def test_of_bigrams_each_pair_needs_one_frame(rows, num_frames, fits):
+    """ "aa", "aa", space and "b": four labels, and one more frame between the equal ones."""
+    pairs = alphabets.from_transcripts(["aaaa b"], kind="bigram")
+    rows.add(speech(1)[: 320 + (num_frames - 1) * 160], "aaaa b")
+    details = [finding.detail for finding in rows.check(pairs, stride=1)]
+    assert details == ([] if fits else ["5 frames needed (4 labels + 1 repeats), 4 there"])
+
+
+def test_characters_that_are_written_as_unknown_are_no_finding_and_need_frames(rows):
+    symbols = alphabets.Alphabet(("a", alphabets.UNKNOWN))
+    rows.add(speech(1)[: 320 + 3 * 160], "a33")
+    rows.add(speech(1, seed=1)[: 320 + 2 * 160], "a33")
+    (finding,) = rows.check(symbols, stride=1)
+    assert (finding.row, finding.reason) == (1, "too_long_for_frames")
+    assert finding.detail == "4 frames needed (3 labels + 1 repeats), 3 there"
+
+
 def test_a_recording_shorter_than_a_window_has_no_frames(rows):
     rows.add(speech(0.015), "a")
     (finding,) = rows.check()

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from ds2_tf import distribution
+from ds2_tf.errors import UserError
 
 # How many logical CPUs there are is settled when TensorFlow starts: a process of its own has two.
 TWO_REPLICAS = """
@@ -22,7 +23,7 @@ from absl import logging
 from ds2_tf import distribution, optimizer
 
 logging.set_verbosity(logging.INFO)
-strategy = distribution.make_strategy()
+strategy = distribution.connect().strategy
 batch = {
     "utterance_index": tf.constant([3, 1, 4, -1, 5, -1]),
     "features": tf.reshape(tf.range(36.0), [6, 3, 2]),
@@ -37,7 +38,7 @@ with strategy.scope():
 
 def replica_step(batch):
     context = tf.distribute.get_replica_context()
-    share = distribution.share_of_replica(batch, context)
+    share = distribution.share_of_replica(batch, strategy)
     own = tf.cast(share["utterance_index"][:2], tf.float32)
     gradient = context.all_reduce(tf.distribute.ReduceOp.SUM, own)
     for name, variable in variables.items():
@@ -104,14 +105,15 @@ def test_a_summed_gradient_is_applied_once_on_each_replica(two_replicas):
 
 def test_one_device_takes_the_whole_batch(caplog):
     with caplog.at_level(logging.INFO, logger="absl"):
-        strategy = distribution.make_strategy()
-    assert strategy.num_replicas_in_sync == 1
+        workers = distribution.connect()
+    strategy = workers.strategy
+    assert (workers.index, workers.count, workers.num_replicas) == (0, 1, 1)
     (message,) = [m for m in caplog.messages if m.startswith("training on")]
     assert message == "training on /device:CPU:0 (no reduction)"
     batch = {"utterance_index": tf.constant([2, 0, 1]), "labels": tf.zeros([3, 4], tf.int32)}
 
     def replica_step():
-        share = distribution.share_of_replica(batch, tf.distribute.get_replica_context())
+        share = distribution.share_of_replica(batch, strategy)
         return share["utterance_index"], share["labels"]
 
     indices, labels = strategy.run(replica_step)
@@ -129,8 +131,63 @@ def test_two_gpus_sum_with_nccl(monkeypatch, caplog):
         tf.distribute, "MirroredStrategy", lambda *arguments: made.append(arguments)
     )
     with caplog.at_level(logging.INFO, logger="absl"):
-        distribution.make_strategy()
+        distribution.connect()
     ((devices, cross_device_ops),) = made
     assert devices == names
     assert isinstance(cross_device_ops, tf.distribute.NcclAllReduce)
     assert "training on /device:GPU:0, /device:GPU:1 (NcclAllReduce)" in caplog.messages
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "TF_CONFIG: cannot be understood (JSONDecodeError"),
+        ('{"cluster": {}}', "TF_CONFIG: cannot be understood (KeyError: 'worker')"),
+        (
+            '{"cluster": {"worker": ["a:1"], "ps": ["b:1"]}, "task": {"type": "ps", "index": 0}}',
+            "TF_CONFIG: all tasks must be of type 'worker'; worker 0 is the chief",
+        ),
+        (
+            '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 2}}',
+            "TF_CONFIG: task index 2 is none of the 2 workers",
+        ),
+    ],
+)
+def test_a_wrong_cluster_is_one_clear_line(monkeypatch, text, message):
+    monkeypatch.setenv("TF_CONFIG", text)
+    with pytest.raises(UserError) as caught:
+        distribution.connect()
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_cluster_of_one_worker_is_this_process_alone(monkeypatch):
+    monkeypatch.setenv(
+        "TF_CONFIG", '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 0}}'
+    )
+    workers = distribution.connect()
+    assert workers.count == 1
+    assert isinstance(workers.strategy, tf.distribute.MirroredStrategy)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 5])
+def test_parts_of_rows_are_all_rows_in_order_and_none_is_empty(parts):
+    batch = {"utterance_index": tf.range(5), "labels": tf.reshape(tf.range(10), [5, 2])}
+    cut = [distribution.part_of_rows(batch, part, parts) for part in range(parts)]
+    assert [i for part in cut for i in part["utterance_index"].numpy()] == list(range(5))
+    sizes = [len(part["labels"]) for part in cut]
+    assert min(sizes) >= 1
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_an_error_of_tensorflow_stays_when_there_is_one_worker():
+    with (
+        pytest.raises(tf.errors.UnavailableError),
+        distribution.Workers(tf.distribute.get_strategy()).lost_ones_told(),
+    ):
+        raise tf.errors.UnavailableError(None, None, "gone")
+    with (
+        pytest.raises(UserError, match="worker 1 of 2 lost another one .UnavailableError."),
+        distribution.Workers(tf.distribute.get_strategy(), 1, 2).lost_ones_told(),
+    ):
+        raise tf.errors.UnavailableError(None, None, "gone")

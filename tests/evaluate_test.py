@@ -101,6 +101,43 @@ def test_spaces_count_only_where_the_alphabet_has_one(tmp_path):
     assert result.character == metrics.ErrorCounts(0, 0, 1, 3)
 
 
+@pytest.mark.parametrize(
+    ("language", "character"),
+    [("zh", (1, 0, 0, 8)), ("ja-JP", (1, 0, 0, 8)), ("en", (1, 0, 1, 11))],
+)
+def test_spaces_around_roman_words_do_not_count_in_mandarin(tmp_path, language, character):
+    symbols = alphabet.Alphabet(tuple(" 打开空调okt\ufffd"), language=language)
+    path = write(tmp_path / "a.wav", speak("打开 okt 空\ufffdt", symbols))
+    corpus = [Utterance((path,), 1.3, "打开 OKT 空龘 T")]
+    result = evaluate.evaluate(ToneModel(symbols), corpus, progress=False)
+    assert result.utterances[0].reference == "打开 okt 空龘 t"
+    assert result.character == metrics.ErrorCounts(*character)
+
+
+def test_the_page_says_what_a_word_is_without_spaces_between_words(tmp_path):
+    symbols = alphabet.Alphabet(tuple(" 你好"), language="zh")
+    corpus = [Utterance((write(tmp_path / "a.wav", speak("你好", symbols)),), 0.24, "你 好")]
+    result = evaluate.evaluate(ToneModel(symbols), corpus, progress=False)
+    note = (
+        "\nA word is what stands between spaces, mostly a whole utterance: look at the\n"
+        "characters, of which spaces are none.\n\n1 utterances\n"
+    )
+    assert note in evaluate.report(result)
+    assert (result.word.edits, result.character.edits) == (2, 0)
+    english = evaluate.evaluate(ToneModel(), [], progress=False)
+    assert "A word is" not in evaluate.report(english)
+
+
+def test_bigrams_are_scored_as_text(tmp_path):
+    pairs = alphabet.Alphabet((" ", "a", "b", "c", "ab"), kind="bigram")
+    path = write(tmp_path / "a.wav", speak(["ab", "c", " ", "c", "ab"], pairs))
+    corpus = [Utterance((path,), 0.6, "abc bab")]
+    result = evaluate.evaluate(ToneModel(pairs), corpus, progress=False)
+    assert result.utterances[0].hypothesis == "abc cab"
+    assert result.word == metrics.ErrorCounts(1, 0, 0, 2)
+    assert result.character == metrics.ErrorCounts(1, 0, 0, 7)
+
+
 def test_unreadable_recordings_are_named_logged_and_left_out(tmp_path, caplog):
     corpus = _corpus(tmp_path)
     (tmp_path / "1.wav").write_text("<html>not found</html>")

@@ -10,8 +10,12 @@ FORWARD = {"bidirectional": False, "lookahead": 2}
 CONFIGS = {
     "gru": {},
     "rnn": {"cell": "rnn"},
+    "lstm": {"cell": "lstm"},
+    "own input weights": {"shared_input": False},
+    "1D": {"conv_dims": 1, "conv_kernels": ((5, 1), (3, 1)), "conv_strides": ((2, 1), (1, 1))},
     "forward": FORWARD,
     "dense": {"dense_layers": 1, "dense_units": 6},
+    "forward without batch norm": {**FORWARD, "batch_norm": False},
     "without batch norm": {"batch_norm": False, "dense_layers": 1, "dense_units": 6},
     "without convolution": {"conv_channels": (), "conv_kernels": (), "conv_strides": ()},
 }
@@ -107,7 +111,7 @@ def test_padding_changes_nothing_in_training(name):
 def test_dropout_drops_the_same_units_in_all_frames_and_only_in_training():
     network = make_network(dropout=0.5, rnn_layers=1)
     batch = make_batch([20, 20], 20, 0.0)
-    before_output = tf.keras.Model(network.inputs, network.get_layer("output").input)
+    before_output = tf.keras.Model(network.inputs, network.get_layer("output").input[0])
     kept = before_output(batch, training=False).numpy()
     dropped = before_output(batch, training=True).numpy()
     zero_in_all_frames = (dropped == 0).all(axis=1)

@@ -4,19 +4,25 @@
 
 SETTINGS is JSON: workdir, manifest, dev (optional), config (values that differ from `TINY_RUN`),
 replicas (logical CPUs), kill_at_step (SIGKILL before that step), kill_in_write (SIGKILL in the
-middle of the n-th file that is written), interrupt_at_step (SIGINT).
+middle of the n-th file that is written), interrupt_at_step (SIGINT), unreadable (a recording whose
+file "breaks" after the check of the data), exhaust_memory (steps up to this number fail that way
+unless activations are recomputed).
 """
 
 import json
 import os
 import signal
 import sys
+from typing import Any
 
 import ml_collections
+import numpy as np
 import tensorflow as tf
+from absl import logging
 
-from ds2_tf import atomic, config, schedule, train
+from ds2_tf import atomic, audio, config, memory, schedule, train, train_step
 from ds2_tf.errors import UserError
+from ds2_tf.manifest import Utterance
 
 TINY_RUN = {
     "alphabet": {"symbols": " efghinorstuvwxz"},
@@ -41,10 +47,10 @@ def kill_before_step(number: int, how: signal.Signals) -> None:
     """Makes the learning rate's schedule, which each step asks, send a signal at a step."""
     learning_rate = schedule.learning_rate
 
-    def deadly(settings: schedule.ScheduleConfig, step: int, epoch: int) -> float:
+    def deadly(settings: schedule.ScheduleConfig, step: int, *others: Any) -> float:
         if step == number:
             os.kill(os.getpid(), how)
-        return learning_rate(settings, step, epoch)
+        return learning_rate(settings, step, *others)
 
     schedule.learning_rate = deadly
 
@@ -64,6 +70,32 @@ def kill_in_write(number: int) -> None:
     atomic.os.fsync = deadly
 
 
+def break_recording(path: str) -> None:
+    """Makes the input pipeline fail to read a recording."""
+    load_utterance = audio.load_utterance
+
+    def broken(utterance: Utterance, *others: Any) -> np.ndarray:
+        if path in utterance.audio_paths and len(others) == 2:
+            raise audio.AudioError(path, "missing", "gone", "restore it")
+        return load_utterance(utterance, *others)
+
+    audio.load_utterance = broken
+
+
+def exhaust_memory(last: int) -> None:
+    """Makes the first steps run out of memory unless activations are recomputed."""
+    compute, count = train_step.TrainStep.compute, 0
+
+    def small(self: Any, batch: Any, execution: memory.Execution, *others: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count <= last and not execution.recompute:
+            raise tf.errors.ResourceExhaustedError(None, None, "no room")
+        return compute(self, batch, execution, *others)
+
+    train_step.TrainStep.compute = small
+
+
 def main() -> int:
     """Trains as the settings say."""
     settings = json.loads(sys.argv[1])
@@ -77,6 +109,11 @@ def main() -> int:
         kill_before_step(settings["interrupt_at_step"], signal.SIGINT)
     if "kill_in_write" in settings:
         kill_in_write(settings["kill_in_write"])
+    if "unreadable" in settings:
+        break_recording(settings["unreadable"])
+    if "exhaust_memory" in settings:
+        exhaust_memory(settings["exhaust_memory"])
+    logging.set_verbosity(logging.INFO)
     values = ml_collections.ConfigDict(TINY_RUN)
     values.unlock()
     values.data = {"train": settings["manifest"], "dev": settings.get("dev", "")}

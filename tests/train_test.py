@@ -142,7 +142,8 @@ def test_a_loss_that_is_no_number_stops_with_the_rows_of_the_batch(digits, tmp_p
     assert result.returncode == 1
     message = result.stderr.strip().splitlines()[-1]
     assert message.startswith("error: loss ")
-    assert "config.schedule.learning_rate. The batch: " in message
+    assert "a lower config.schedule.learning_rate" in message
+    assert ". The batch: " in message
     assert "train.jsonl:" in message
 
 
@@ -162,3 +163,139 @@ def test_data_that_cannot_be_trained_on_stops_before_the_first_step(digits, tmp_
     assert message.startswith(f"error: {bad}:5: ")
     assert "'ï'" in message or "U+00EF" in message
     assert not (tmp_path / "run" / "checkpoints").exists()
+
+
+def test_the_same_run_with_a_small_memory_budget_says_what_it_does(digits, tmp_path):
+    result = start(digits, tmp_path, config={"memory": {"budget_mib": 1}})
+    assert result.returncode == 0, result.stderr
+    assert "are run with activations computed twice and in 4 parts" in result.stderr
+    losses = [r["loss"] for r in training_log.read(tmp_path / "metrics.jsonl") if "loss" in r]
+    assert np.isfinite(losses).all()
+
+
+def test_a_step_out_of_memory_is_done_again_with_less(digits, tmp_path):
+    settings = {
+        "model": {"batch_norm": False, "dropout": 0.0},  # parts have no statistics of their own
+        "optimizer": {"name": "sgd", "momentum": 0.9},
+        "schedule": {"learning_rate": 1e-5},
+    }
+    expected = finish(digits, tmp_path / "expected", config=settings)
+    result = start(digits, tmp_path / "exhausted", config=settings, exhaust_memory=1)
+    assert result.returncode == 0, result.stderr
+    assert "are run with activations computed twice" in result.stderr
+    ours = last_checkpoint(tmp_path / "exhausted")
+    for name, value in expected.items():
+        if not name.startswith(("metadata", "optimizer")):
+            np.testing.assert_allclose(ours[name], value, atol=1e-5, err_msg=name)
+
+
+def test_out_of_memory_without_fallback_names_option_and_rows(digits, tmp_path):
+    settings = {"memory": {"fallback": False}}
+    result = start(digits, tmp_path, config=settings, exhaust_memory=1)
+    assert result.returncode == 1
+    message = result.stderr.strip().splitlines()[-1]
+    assert message.startswith("error: out of memory at step 1; set config.memory.budget_mib ")
+    assert "train.jsonl:" in message
+
+
+def test_bfloat16_trains_like_float32(digits, tmp_path):
+    losses = []
+    for precision in ("bfloat16", "float32"):
+        settings = {"model": {"dropout": 0.0}, "training": {"log_steps": 1, "precision": precision}}
+        weights = finish(digits, tmp_path / precision, config=settings)
+        assert weights["conv_0/linear/kernel"].dtype == np.float32
+        rows = training_log.read(tmp_path / precision / "metrics.jsonl")
+        losses.append([row["loss"] for row in rows])
+    assert losses[0] != losses[1]
+    np.testing.assert_allclose(losses[0], losses[1], rtol=0.02)
+
+
+def test_float16_finds_its_loss_scale(digits, tmp_path):
+    settings = {"training": {"log_steps": 1, "precision": "float16", "num_epochs": 4}}
+    weights = finish(digits, tmp_path, config=settings)
+    rows = training_log.read(tmp_path / "metrics.jsonl")
+    skipped = sum(row["skipped_steps"] for row in rows)
+    assert skipped <= len(rows) / 2
+    scale = json.loads(str(weights["metadata.json"]))["loss_scale"]["value"]
+    assert scale == 2.0 ** (15 - skipped)
+    assert not any(row["skipped_steps"] for row in rows[len(rows) // 2 :])
+
+
+def test_single_bad_steps_may_be_left_out_and_are_counted(digits, tmp_path):
+    """A loss scale of half precision that is far too high: steps are left out until it fits."""
+    settings = {
+        "training": {"max_skipped_steps": 3, "log_steps": 1},
+        "schedule": {"learning_rate": 1e30},
+    }
+    result = start(digits, tmp_path, config=settings)
+    assert result.returncode == 1
+    assert result.stderr.count("left out, ") == 3
+    assert "left out, 3 in a row. The batch: " in result.stderr
+    rows = training_log.read(tmp_path / "metrics.jsonl")
+    assert sum(row.get("skipped_steps", 0) for row in rows) == 3
+
+
+def test_transfer_keeps_all_but_the_output_layer_and_frozen_layers_stay(
+    digits, undisturbed, tmp_path
+):
+    source = tmp_path.parent / "undisturbed0"
+    settings = {
+        "alphabet": {"symbols": " efghinorstuvwxzq"},
+        "training": {"init_from": str(source), "freeze": ("conv_*",), "num_epochs": 1},
+    }
+    result = start(digits, tmp_path, config=settings)
+    assert result.returncode == 0, result.stderr
+    assert "left as made: output/kernel: its labels mean other symbols there" in result.stderr
+    ours = last_checkpoint(tmp_path)
+    with np.load(source / "best" / "weights.npz") as arrays:
+        best = {name: arrays[name] for name in arrays.files}
+    for name, value in best.items():
+        if name.startswith("conv_0/"):
+            np.testing.assert_array_equal(ours[name], value, err_msg=name)
+    assert ours["output/kernel"].shape[1] == best["output/kernel"].shape[1] + 1
+    moved = np.abs(ours["recurrent_0/kernel"] - best["recurrent_0/kernel"]).max()
+    assert 0 < moved < 0.2
+    statistics = [np.load(folder / "normalization.npz")["mean"] for folder in (tmp_path, source)]
+    np.testing.assert_array_equal(*statistics)
+
+
+def test_training_stops_early_and_stays_stopped(digits, tmp_path):
+    settings = {
+        "schedule": {"learning_rate": 1e-9, "warmup_steps": 0, "stop_after_epochs": 2},
+        "training": {"num_epochs": 30},
+    }
+    dev = str(digits / "dev.jsonl")
+    first = finish(digits, tmp_path, dev=dev, config=settings)
+    metadata = json.loads(str(first["metadata.json"]))
+    assert metadata["epoch"] == len(metadata["scores"]) < 30
+    assert_same_bits(finish(digits, tmp_path, dev=dev, config=settings), first)
+
+
+def test_early_stopping_without_a_dev_set_is_an_error(digits, tmp_path):
+    result = start(digits, tmp_path, config={"schedule": {"stop_after_epochs": 2}})
+    assert result.returncode == 1
+    message = result.stderr.strip().splitlines()[-1]
+    assert message.startswith("error: config.schedule: plateaus and early stopping are judged on")
+
+
+def test_one_utterance_is_a_corpus_and_replicas_may_be_more(digits, tmp_path):
+    rows = manifest.read(digits / "train.jsonl")
+    manifest.write(tmp_path / "one.jsonl", rows[:1])
+    path = str(tmp_path / "one.jsonl")
+    for replicas in (1, 3):
+        weights = finish(digits, tmp_path / f"{replicas}", manifest=path, replicas=replicas)
+        assert all(np.isfinite(v).all() for v in weights.values() if v.dtype == np.float32)
+
+
+def test_a_resumed_run_tells_changed_settings_and_refuses_others(digits, tmp_path):
+    first = {"training": {"num_epochs": 1}}
+    finish(digits, tmp_path, config=first)
+    more = start(digits, tmp_path, config={"training": {"num_epochs": 2}})
+    assert more.returncode == 0
+    assert "(before, now): training.num_epochs: 1, 2" in more.stderr
+    other = start(digits, tmp_path, config={"model": {"rnn_units": 8}})
+    assert other.returncode == 1
+    assert "model.rnn_units: 16, 8" in other.stderr.strip().splitlines()[-1]
+    starts = (tmp_path / "provenance.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in starts] == [0, 4]
+    assert json.loads(starts[0])["packages"]["keras"]

@@ -91,6 +91,64 @@ def test_long_recordings_of_a_language_without_spaces():
     assert [word.text for word in transcript.words] == list(text)
 
 
+def _spoken_symbols(text, symbols):
+    return [symbols.decode([label]) for label in symbols.encode(text)]
+
+
+def test_words_of_bigrams_have_the_times_and_the_confidence_of_their_symbols():
+    pairs = alphabet.from_transcripts(["hello you"], kind="bigram")
+    model = ToneModel(pairs)
+    spoken = _spoken_symbols("hello you", pairs)
+    assert spoken == ["he", "ll", "o", " ", "yo", "u"]
+    samples = speak(spoken, pairs, lead_seconds=1.0)
+    transcript = transcribe.Transcriber(model).transcribe_blocks([samples])
+    assert transcript.text == "hello you"
+    hello, you = transcript.words
+    assert hello.start_seconds == pytest.approx(1.0, abs=0.02)
+    assert hello.end_seconds == pytest.approx(1.0 + 2 * 0.12 + 0.09, abs=0.02)
+    assert you.start_seconds == pytest.approx(1.0 + 4 * 0.12, abs=0.02)
+    expected = np.exp(5) / (np.exp(5) + pairs.num_labels - 1)
+    assert hello.confidence == pytest.approx(expected, rel=1e-5)
+
+
+def test_long_recordings_in_bigrams():
+    text = _speech(900, seed=1)
+    pairs = alphabet.from_transcripts(_WORDS, kind="bigram")
+    pairs = alphabet.Alphabet((" ", *pairs.symbols), kind="bigram")
+    samples = speak(_spoken_symbols(text, pairs), pairs)
+    assert len(samples) > 200 * SAMPLE_RATE_HZ
+    transcript = transcribe.Transcriber(ToneModel(pairs)).transcribe_blocks([samples])
+    assert transcript.text == text
+
+
+def test_without_spaces_the_characters_of_a_bigram_share_its_time():
+    text = "".join(np.random.default_rng(0).choice(list("一二三四五"), 1501))
+    pairs = alphabet.from_transcripts([text], language="zh", kind="bigram")
+    spoken = _spoken_symbols(text, pairs)
+    assert len(spoken) == 751
+    samples = speak(spoken, pairs)
+    transcript = transcribe.Transcriber(ToneModel(pairs)).transcribe_blocks([samples])
+    assert transcript.text == text
+    assert transcript.separator == ""
+    assert [word.text for word in transcript.words] == list(text)
+    times = [(word.start_seconds, word.end_seconds) for word in transcript.words]
+    assert times[0:1500:2] == times[1:1500:2]
+    np.testing.assert_allclose([t[0] for t in times[::2]], 0.12 * np.arange(751), atol=0.02)
+    assert all(first[1] <= second[0] for first, second in itertools.pairwise(times[::2]))
+
+
+def test_mandarin_with_roman_words_gets_no_space_where_windows_are_joined():
+    """Where the overlap is silent, a language with spaces has a word's end."""
+    symbols = alphabet.Alphabet(tuple(" abc一二三四五六七"), language="zh")
+    chinese = "".join(np.random.default_rng(1).choice(list("一二三四"), 390))
+    before = f"{chinese[:300]} abc {chinese[300:]}"
+    after = "五" + "".join(np.random.default_rng(2).choice(list("五六七"), 200))
+    samples = np.concatenate([speak(before, symbols), speak(after, symbols, lead_seconds=14.0)])
+    transcript = transcribe.Transcriber(ToneModel(symbols)).transcribe_blocks([samples])
+    assert transcript.text == before + after
+    assert [word.text for word in transcript.words] == (before + after).split()
+
+
 def test_sixty_seconds_are_heard_whole_and_a_sample_more_is_not():
     model = ToneModel()
     samples = np.zeros(60 * SAMPLE_RATE_HZ + 1, np.float32)

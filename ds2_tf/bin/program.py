@@ -16,6 +16,7 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 
 _MISSING_FLAG = re.compile(r"flag --(\w+)=None: Flag --\1 must have a value other than None\.")
+_CONFIG_TRACEBACK = re.compile(r"Error whilst parsing config file:.*?\n\w+: ", re.DOTALL)
 
 
 class UsageError(Exception):
@@ -59,8 +60,8 @@ def run(main: Callable[[list[str]], int | None]) -> None:
         status = main(_parse(sys.argv))
         sys.stdout.flush()
     except (UsageError, flags.Error) as error:
-        message = _MISSING_FLAG.sub(r"--\1 is missing", str(error))
-        print(f"error: {message}; see --help", file=sys.stderr)
+        message = _CONFIG_TRACEBACK.sub("", _MISSING_FLAG.sub(r"--\1 is missing", str(error)))
+        print(f"error: {message.strip()}; see --help", file=sys.stderr)
         status = EXIT_USAGE
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)

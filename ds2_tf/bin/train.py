@@ -9,15 +9,19 @@ Examples:
       --config.data.train=train.jsonl --config.data.dev=dev.jsonl
   ds2 train --config=configs/digits.py --workdir=runs/small --config.model.rnn_units=64 ...
   tensorboard --logdir=runs
+
+Several machines, each with its own "index", sharing the folder of the run:
+  TF_CONFIG='{"cluster": {"worker": ["host1:2222", "host2:2222"]},
+              "task": {"type": "worker", "index": 0}}' ds2 train --config=... --workdir=...
 """
 
 from absl import flags, logging
-from ml_collections import config_flags
 
-from ds2_tf.bin import program
+from ds2_tf.bin import config_flag, program
 
-_CONFIG = config_flags.DEFINE_config_file(
-    "config", None, "A file of configs/; single keys: --config.model.rnn_units=64."
+_CONFIG = config_flag.define("A file of configs/; single keys: --config.model.rnn_units=64.")
+_PROFILE = flags.DEFINE_integer(
+    "profile", 0, "Steps to write a TensorFlow profile of, for TensorBoard; 0 for none."
 )
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the run, made if need be.")
 
@@ -29,21 +33,16 @@ def main(arguments: list[str]) -> int:
     if _CONFIG.value is None or not _WORKDIR.value:
         raise program.UsageError("--config and --workdir are required")
 
-    try:
-        values = _CONFIG.value.copy_and_resolve_references()
-    except Exception as error:  # Whatever the file raises when it runs.
-        raise program.UsageError(f"--config: {program.in_one_line(error)}") from error
-
     program.load_tensorflow()
     from ds2_tf import config, train
 
-    run = config.resolve(values)
+    run = config.resolve(_CONFIG.value)
     if not run.data.train:
         raise program.UsageError("--config.data.train must name a manifest to train on")
     logging.set_verbosity(logging.INFO)
-    progress = train.train(run, _WORKDIR.value)
-    word, character = progress.best_score
-    print(f"done after {progress.step} steps; best dev WER {word:.2%}, CER {character:.2%}")
+    progress = train.train(run, _WORKDIR.value, _PROFILE.value)
+    best = f"; best dev error rate {progress.best_score.first:.2%}" if run.data.dev else ""
+    print(f"done after {progress.step} steps{best}")
     return 0
 
 

@@ -1,11 +1,49 @@
 """Batch normalisation over the valid frames of a batch of sequences."""
 
-from typing import Any
+import contextlib
+import contextvars
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
 from ds2_tf.layers import lengths as lengths_lib
+
+
+class Statistics(NamedTuple):
+    """What a `SequenceBatchNorm` found in a batch.
+
+    Attributes:
+      layer: the layer.
+      mean: [C] float32.
+      variance: [C] float32.
+      count: how many values of each channel are behind them; float32.
+    """
+
+    layer: "SequenceBatchNorm"
+    mean: tf.Tensor
+    variance: tf.Tensor
+    count: tf.Tensor
+
+
+_collected: contextvars.ContextVar[list[Statistics] | None] = contextvars.ContextVar(
+    "statistics", default=None
+)
+
+
+@contextlib.contextmanager
+def collected_statistics() -> Iterator[list[Statistics]]:
+    """Within it no running average moves: the list receives what the layers find, in their order.
+
+    `SequenceBatchNorm.move_averages` is for afterwards.
+    """
+    found: list[Statistics] = []
+    token = _collected.set(found)
+    try:
+        yield found
+    finally:
+        _collected.reset(token)
 
 
 @keras.saving.register_keras_serializable("ds2_tf")
@@ -14,7 +52,8 @@ class SequenceBatchNorm(keras.layers.Layer):
 
     y = gamma (x - E[x]) / sqrt(Var[x] + epsilon) + beta, where mean and variance of each channel
     are taken in training over all valid frames of all utterances of the batch, and of all replicas
-    unless `synchronized` is False; at inference they are the running averages.
+    unless `synchronized` is False; at inference they are the running averages. So they are in
+    training, too, while the layer is frozen (`trainable` is False): these then stay as they are.
 
     A replica without any frame weighs nothing. Statistics are float32 in every precision.
 
@@ -50,12 +89,15 @@ class SequenceBatchNorm(keras.layers.Layer):
         Args:
           x: [B, T, ..., C].
           lengths: [B] int32, valid frames; what lies past them is ignored.
-          training: takes the batch's statistics and updates the running averages.
+          training: takes the batch's statistics and updates the running averages, unless frozen.
         """
         x = lengths_lib.mask_frames(x, lengths)
-        if training:
+        if training and self.trainable:
             mean, variance, count = self._batch_statistics(tf.cast(x, tf.float32), lengths)
-            self._update_running_averages(mean, variance, count)
+            if (collected := _collected.get()) is None:
+                self.move_averages(mean, variance, count)
+            else:
+                collected.append(Statistics(self, mean, variance, count))
         else:
             mean, variance = self.moving_mean.value, self.moving_variance.value
         scale = tf.cast(self.gamma.value, tf.float32) * tf.math.rsqrt(variance + self.epsilon)
@@ -63,6 +105,15 @@ class SequenceBatchNorm(keras.layers.Layer):
         return lengths_lib.mask_frames(
             x * tf.cast(scale, x.dtype) + tf.cast(shift, x.dtype), lengths
         )
+
+    def move_averages(self, mean: tf.Tensor, variance: tf.Tensor, count: tf.Tensor) -> None:
+        """Moves the running averages towards a batch's mean [C] and variance [C].
+
+        A batch without values, count = 0, leaves them alone.
+        """
+        rate = tf.where(count > 0, 1.0 - self.momentum, 0.0)
+        for average, value in ((self.moving_mean, mean), (self.moving_variance, variance)):
+            average.assign(average.value + rate * (value - average.value))
 
     def _batch_statistics(
         self, x: tf.Tensor, lengths: tf.Tensor
@@ -83,13 +134,6 @@ class SequenceBatchNorm(keras.layers.Layer):
         if not self.synchronized or context is None or context.num_replicas_in_sync == 1:
             return value
         return context.all_reduce(tf.distribute.ReduceOp.SUM, value)
-
-    def _update_running_averages(
-        self, mean: tf.Tensor, variance: tf.Tensor, count: tf.Tensor
-    ) -> None:
-        rate = tf.where(count > 0, 1.0 - self.momentum, 0.0)
-        for average, value in ((self.moving_mean, mean), (self.moving_variance, variance)):
-            average.assign(average.value + rate * (value - average.value))
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

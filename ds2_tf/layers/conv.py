@@ -1,20 +1,22 @@
 """Two-dimensional convolution over padded sequences."""
 
+import math
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from ds2_tf.layers import lengths as lengths_lib
+from ds2_tf.layers.sequence_layer import SequenceLayer
 
 
 @keras.saving.register_keras_serializable("ds2_tf")
-class SequenceConv2D(keras.layers.Layer):
+class SequenceConv2D(SequenceLayer):
     """Convolution over time and frequency whose result does not depend on the padding.
 
     (k - 1) // 2 zeros are padded explicitly on both sides of both axes, so an utterance of T
-    frames gives (T - 1) // stride + 1 frames, alone or in any batch. There is no bias: batch
-    normalisation follows.
+    frames gives (T - 1) // stride + 1 frames, alone or in any batch. A convolution over time alone
+    (1D in the paper) has one frequency, whose channels are the bins.
 
     Source: Deep Speech 2, section 3.4.
     """
@@ -38,8 +40,10 @@ class SequenceConv2D(keras.layers.Layer):
         self.stride = tuple(stride)
         self.use_bias = use_bias
 
-    def build(self, shape: tuple[int | None, ...], *_: Any) -> None:
+    def build(self, shape: tuple[Any, ...], *_: Any) -> None:
         """Creates the kernel [time, frequency, C, channels]."""
+        self._num_input_bins: int = shape[2]
+        self._num_output_bins = (self._num_input_bins - 1) // self.stride[1] + 1
         self.kernel = self.add_weight(
             (*self.kernel_size, shape[-1], self.channels),
             initializer="glorot_uniform",
@@ -48,8 +52,18 @@ class SequenceConv2D(keras.layers.Layer):
         if self.use_bias:
             self.bias = self.add_weight((self.channels,), initializer="zeros", name="bias")
 
-    def call(self, x: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the convolved sequences [B, T', F', channels] and their lengths [B].
+    @property
+    def time_stride(self) -> int:
+        """The stride over time."""
+        return self.stride[0]
+
+    @property
+    def lookahead_frames(self) -> int:
+        """Half the kernel."""
+        return (self.kernel_size[0] - 1) // 2
+
+    def call(self, x: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+        """Returns the convolved sequences [B, T', F', channels], zero past each length.
 
         Args:
           x: [B, T, F, C].
@@ -65,8 +79,20 @@ class SequenceConv2D(keras.layers.Layer):
         )
         if self.use_bias:
             y += tf.cast(self.bias.value, y.dtype)
-        lengths = lengths_lib.strided(lengths, self.stride[0])
-        return lengths_lib.mask_frames(y, lengths), lengths
+        return lengths_lib.mask_frames(y, self.output_lengths(lengths))
+
+    def flops_per_frame(self) -> int:
+        """Returns 2 k C channels F', k the kernel's size."""
+        return 2 * math.prod(self.kernel.shape) * self._num_output_bins
+
+    def output_values_per_frame(self) -> int:
+        """Returns F' channels."""
+        return self._num_output_bins * self.channels
+
+    def kept_values_per_frame(self) -> int:
+        """Returns the masked and the padded input, and the workspace of the gradients."""
+        num_inputs = self.time_stride * self._num_input_bins * self.kernel.shape[2]
+        return 2 * num_inputs + 4 * self.output_values_per_frame()
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

@@ -1,21 +1,26 @@
 """Recurrent layers whose directions are summed."""
 
+import math
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from ds2_tf.layers import lengths as lengths_lib
+from ds2_tf.layers import recomputation
 from ds2_tf.layers.batch_norm import SequenceBatchNorm
-from ds2_tf.ops import recurrence as recurrence_lib
+from ds2_tf.layers.sequence_layer import SequenceLayer
+from ds2_tf.ops.cells import CELLS
+from ds2_tf.ops.recurrence import recurrence
 
 
 @keras.saving.register_keras_serializable("ds2_tf")
-class Recurrent(keras.layers.Layer):
+class Recurrent(SequenceLayer):
     """h[t] = cell(B(W x[t]), U h[t - 1]), forward or in both directions.
 
-    Both directions share W and the sequence-wise batch normalisation B; each has its own U, and
-    their states are summed. Without batch normalisation a bias takes its place.
+    Both directions share W and the sequence-wise batch normalisation B, unless `shared_input` is
+    False; each has its own U, and their outputs are summed. Without batch normalisation a bias
+    takes its place.
 
     Source: Deep Speech 2, sections 3.1 to 3.3.
     """
@@ -25,36 +30,48 @@ class Recurrent(keras.layers.Layer):
         units: int,
         cell: str = "gru",
         bidirectional: bool = True,
+        *,
         batch_norm: bool = True,
         batch_norm_momentum: float = 0.99,
+        shared_input: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         if units < 1:
             raise ValueError(f"units must be >= 1. Received: {units}")
-        if cell not in recurrence_lib.CELLS:
-            raise ValueError(f"cell must be one of {(*recurrence_lib.CELLS,)}. Received: {cell!r}")
+        if cell not in CELLS:
+            raise ValueError(f"cell must be one of {(*CELLS,)}. Received: {cell!r}")
         self.units = units
         self.cell = cell
         self.bidirectional = bidirectional
         self.batch_norm = SequenceBatchNorm(batch_norm_momentum, name="bn") if batch_norm else None
         self.batch_norm_momentum = batch_norm_momentum
+        self.shared_input = shared_input
+
+    @property
+    def lookahead_frames(self) -> int | None:
+        """0 forward only; all frames in both directions."""
+        return None if self.bidirectional else 0
 
     def build(self, shape: tuple[int | None, ...], *_: Any) -> None:
-        """Creates W [D, G], U [directions, H, G] and the bias [G] or the batch normalisation."""
-        size = recurrence_lib.CELLS[self.cell].num_gates * self.units
+        """Creates W, U [directions, H, G] and the bias or the batch normalisation of W's outputs.
+
+        W is [D, G], or [D, directions * G] when the directions don't share it.
+        """
+        size = CELLS[self.cell].num_gates * self.units
         directions = 2 if self.bidirectional else 1
-        self.kernel = self.add_weight((shape[-1], size), "glorot_uniform", name="kernel")
+        projections = size if self.shared_input else size * directions
+        self.kernel = self.add_weight((shape[-1], projections), "glorot_uniform", name="kernel")
         self.recurrent_kernel = self.add_weight(
             (directions, self.units, size), _PerGateOrthogonal(), name="recurrent_kernel"
         )
         if self.batch_norm is None:
-            self.bias = self.add_weight((size,), "zeros", name="bias")
+            self.bias = self.add_weight((projections,), "zeros", name="bias")
         else:
-            self.batch_norm.build((*shape[:-1], size))
+            self.batch_norm.build((*shape[:-1], projections))
 
     def call(self, x: tf.Tensor, lengths: tf.Tensor, training: bool = False) -> tf.Tensor:
-        """Returns the summed states [B, T, H], zero past each length.
+        """Returns the summed outputs [B, T, H], zero past each length.
 
         Args:
           x: [B, T, D].
@@ -62,27 +79,55 @@ class Recurrent(keras.layers.Layer):
             each utterance's own last frame.
           training: whether batch normalisation takes the batch's statistics.
         """
+
+        def compute(x: tf.Tensor) -> tf.Tensor:
+            return self._run(self._project(x, lengths, training), lengths)
+
+        return recomputation.apply(compute, x)
+
+    def _project(self, x: tf.Tensor, lengths: tf.Tensor, training: bool) -> tf.Tensor:
+        """Returns B(W x) [B, T, projections]."""
         x = lengths_lib.mask_frames(x, lengths)
         projected = tf.matmul(x, tf.cast(self.kernel.value, x.dtype))
-        if self.batch_norm is None:
-            projected = lengths_lib.mask_frames(
-                projected + tf.cast(self.bias.value, x.dtype), lengths
-            )
-        else:
-            projected = self.batch_norm(projected, lengths, training=training)
+        if self.batch_norm is not None:
+            return self.batch_norm(projected, lengths, training=training)
+        return lengths_lib.mask_frames(projected + tf.cast(self.bias.value, x.dtype), lengths)
+
+    def _run(self, projected: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+        """Returns the outputs of the recurrences over B(W x), summed."""
         directions = [projected]
         if self.bidirectional:
-            directions.append(tf.reverse_sequence(projected, lengths, seq_axis=1, batch_axis=0))
-        states = recurrence_lib.recurrence(
-            recurrence_lib.CELLS[self.cell],
+            forward, backward = (
+                (projected, projected) if self.shared_input else tf.split(projected, 2, axis=-1)
+            )
+            directions = [forward, _reverse(backward, lengths)]
+        outputs = recurrence(
+            CELLS[self.cell],
             tf.transpose(tf.stack(directions), [2, 0, 1, 3]),
-            tf.cast(self.recurrent_kernel.value, x.dtype),
+            tf.cast(self.recurrent_kernel.value, projected.dtype),
         )
-        states = tf.transpose(states, [1, 2, 0, 3])
-        y = states[0]
+        outputs = tf.transpose(outputs, [1, 2, 0, 3])
+        y = outputs[0]
         if self.bidirectional:
-            y += tf.reverse_sequence(states[1], lengths, seq_axis=1, batch_axis=0)
+            y += _reverse(outputs[1], lengths)
         return lengths_lib.mask_frames(y, lengths)
+
+    def flops_per_frame(self) -> int:
+        """Returns the operations of W and of each direction's U."""
+        return 2 * (math.prod(self.kernel.shape) + math.prod(self.recurrent_kernel.shape))
+
+    def output_values_per_frame(self) -> int:
+        """Returns H."""
+        return self.units
+
+    def kept_values_per_frame(self) -> int:
+        """Returns the input, its projections in all their forms, and what each direction keeps."""
+        cell = CELLS[self.cell]
+        num_inputs, num_projections = self.kernel.shape
+        forms = 4 if self.batch_norm is not None else 2
+        each_direction = cell.num_gates + cell.num_states + cell.num_coefficients
+        directions = self.recurrent_kernel.shape[0]
+        return num_inputs + forms * num_projections + directions * each_direction * self.units
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
@@ -93,7 +138,13 @@ class Recurrent(keras.layers.Layer):
             "bidirectional": self.bidirectional,
             "batch_norm": self.batch_norm is not None,
             "batch_norm_momentum": self.batch_norm_momentum,
+            "shared_input": self.shared_input,
         }
+
+
+def _reverse(x: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+    """Returns x [B, T, ...] with each utterance's valid frames in reverse order."""
+    return tf.reverse_sequence(x, lengths, seq_axis=1, batch_axis=0)
 
 
 class _PerGateOrthogonal(keras.initializers.Initializer):

@@ -6,10 +6,11 @@ import keras
 import tensorflow as tf
 
 from ds2_tf.layers import lengths as lengths_lib
+from ds2_tf.layers.sequence_layer import SequenceLayer
 
 
 @keras.saving.register_keras_serializable("ds2_tf")
-class RowConv(keras.layers.Layer):
+class RowConv(SequenceLayer):
     """r[t, i] = sum over j = 0..lookahead of W[j, i] h[t + j, i]: each unit i on its own.
 
     Frames past the end count as zeros.
@@ -17,11 +18,17 @@ class RowConv(keras.layers.Layer):
     Source: Deep Speech 2, section 3.6 (lookahead is the paper's tau).
     """
 
-    def __init__(self, lookahead: int, **kwargs: Any) -> None:
+    def __init__(self, lookahead: int, use_bias: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if lookahead < 1:
             raise ValueError(f"lookahead must be >= 1. Received: {lookahead}")
         self.lookahead = lookahead
+        self.use_bias = use_bias
+
+    @property
+    def lookahead_frames(self) -> int:
+        """The lookahead."""
+        return self.lookahead
 
     def build(self, shape: tuple[int | None, ...], *_: Any) -> None:
         """Creates the weights [lookahead + 1, H], which start as the average over the frames."""
@@ -29,6 +36,8 @@ class RowConv(keras.layers.Layer):
         self.kernel = self.add_weight(
             (width, shape[-1]), initializer=keras.initializers.Constant(1 / width), name="kernel"
         )
+        if self.use_bias:
+            self.bias = self.add_weight((shape[-1],), "zeros", name="bias")
 
     def call(self, x: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
         """Returns [B, T, H], zero past each length.
@@ -45,8 +54,23 @@ class RowConv(keras.layers.Layer):
             strides=[1, 1, 1, 1],
             padding="VALID",
         )
-        return lengths_lib.mask_frames(y[:, :, 0, :], lengths)
+        y = y[:, :, 0, :]
+        if self.use_bias:
+            y += tf.cast(self.bias.value, y.dtype)
+        return lengths_lib.mask_frames(y, lengths)
+
+    def flops_per_frame(self) -> int:
+        """Returns 2 (lookahead + 1) H."""
+        return 2 * self.kernel.shape[0] * self.kernel.shape[1]
+
+    def output_values_per_frame(self) -> int:
+        """Returns H."""
+        return self.kernel.shape[1]
+
+    def kept_values_per_frame(self) -> int:
+        """Returns 2 H, for the masked and the padded input."""
+        return 2 * self.kernel.shape[1]
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
-        return {**super().get_config(), "lookahead": self.lookahead}
+        return {**super().get_config(), "lookahead": self.lookahead, "use_bias": self.use_bias}

@@ -184,6 +184,11 @@ def test_every_verb_has_help_with_examples_without_loading_tensorflow(verb):
             "error: --config has no key 'rnn_unit' Did you mean \"rnn_units\" instead of",
         ),
         ("--config=configs/nope.py", "error: --config: "),
+        (
+            "--config=configs/table1.py:9-8",
+            "error: flag --config=configs/table1.py:9-8: configs/table1.py:ROW or ROW:small, ROW "
+            "one of 5-1, ",
+        ),
     ],
 )
 def test_a_wrong_config_is_one_line(flag, error):

@@ -96,6 +96,15 @@ def test_text_is_utf8_with_single_spaces_between_words():
     assert [row.decode() for row in text] == ["a äb", "", ""]
 
 
+def test_text_of_bigrams():
+    pairs = alphabet.from_transcripts(["die maße", "à ab"], kind="bigram")
+    texts = ["die maße", "ab à", "ßßdi", ""]
+    labels = tf.ragged.constant([pairs.encode(text) for text in texts], dtype=tf.int32)
+    assert labels.row_lengths().numpy().tolist() == [5, 3, 3, 0]
+    text = greedy.greedy_text(labels, pairs).numpy().tolist()
+    assert [row.decode() for row in text] == texts
+
+
 def test_inside_a_saved_graph_of_unknown_shape(tmp_path):
     class Decoder(tf.Module):
         @tf.function(

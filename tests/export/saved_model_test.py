@@ -1,3 +1,4 @@
+import itertools
 import json
 import os
 import pathlib
@@ -89,6 +90,26 @@ def test_assets_are_the_alphabet_and_the_config(model, exported):
     assert sorted(os.listdir(exported / "assets")) == ["alphabet.json", "config.json"]
     assert alphabet.Alphabet.load(exported / "assets" / "alphabet.json") == model.alphabet
     assert config.load(exported / "assets" / "config.json") == model.config
+
+
+def test_text_of_bigrams(model, tmp_path):
+    """The tiny network's 29 outputs with another meaning: every text is made of pairs."""
+    characters = "abcdef"
+    pairs = [a + b for a in characters for b in characters][:21]
+    bigrams = alphabet.Alphabet((" ", *pairs, *characters), kind="bigram")
+    other = AcousticModel(model.config, bigrams, model.normalization, model.network)
+    saved_model.export(other, tmp_path / "bigrams")
+    loaded = tf.saved_model.load(str(tmp_path / "bigrams"))
+    waveform = np.random.default_rng(3).normal(0, 0.1, (3, 6000)).astype(np.float32)
+    outputs = loaded.signatures["transcribe"](
+        waveform=tf.constant(waveform), waveform_lengths=tf.constant([6000, 3000, 100])
+    )
+    assert outputs["text"].numpy()[2] == b""
+    for i, text in enumerate(outputs["text"].numpy()):
+        best = outputs["log_probabilities"].numpy()[i, : outputs["lengths"][i]].argmax(-1)
+        labels = [label for label, _ in itertools.groupby(best.tolist()) if label]
+        assert text.decode() == " ".join(bigrams.decode(labels).split())
+        assert i == 2 or len(text) > len(labels) > 2
 
 
 def test_saved_model_cli_lists_the_signature(exported):

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ds2_tf.layers.batch_norm import SequenceBatchNorm
+from ds2_tf.layers.batch_norm import SequenceBatchNorm, collected_statistics
 
 
 def make_batch(shape=(4, 7, 3), lengths=(7, 0, 2, 5), padding=np.nan):
@@ -69,6 +69,91 @@ def test_a_batch_without_frames_leaves_the_averages_alone():
     np.testing.assert_array_equal(layer.moving_variance, np.ones(4))
 
 
+def averages(layer):
+    return layer.moving_mean.numpy(), layer.moving_variance.numpy()
+
+
+@pytest.mark.parametrize("shape", [(4, 7, 3), (4, 7, 5, 3)])
+def test_collected_statistics_move_the_averages_afterwards_only(shape):
+    x, lengths = make_batch(shape)
+    direct, collecting = (SequenceBatchNorm(momentum=0.9) for _ in range(2))
+    expected_y = direct(x, lengths, training=True)
+    with collected_statistics() as found:
+        y = collecting(x, lengths, training=True)
+    np.testing.assert_array_equal(y, expected_y)
+    np.testing.assert_array_equal(averages(collecting), [np.zeros(3), np.ones(3)])
+
+    (statistics,) = found
+    frames = valid_frames(x, lengths).reshape(-1, 3).astype(np.float64)
+    assert statistics.layer is collecting
+    assert statistics.count == len(frames)
+    np.testing.assert_allclose(statistics.mean, frames.mean(0), rtol=1e-5)
+    np.testing.assert_allclose(statistics.variance, frames.var(0), rtol=1e-5)
+    statistics.layer.move_averages(*statistics[1:])
+    np.testing.assert_array_equal(averages(collecting), averages(direct))
+
+
+def test_statistics_come_in_the_order_of_the_layers():
+    x, lengths = make_batch()
+    first, second = SequenceBatchNorm(), SequenceBatchNorm()
+    with collected_statistics() as found:
+        first(second(x, lengths, training=True), lengths, training=True)
+    assert [statistics.layer for statistics in found] == [second, first]
+    np.testing.assert_allclose(found[1].mean, np.zeros(3), atol=1e-5)
+
+
+def test_what_takes_no_statistics_is_not_collected():
+    x, lengths = make_batch()
+    frozen = SequenceBatchNorm()
+    frozen.trainable = False
+    with collected_statistics() as found:
+        SequenceBatchNorm()(x, lengths)
+        frozen(x, lengths, training=True)
+    assert found == []
+
+
+def test_the_collection_ends_with_its_block():
+    x, lengths = make_batch()
+    layer = SequenceBatchNorm()
+    with collected_statistics() as outer:
+        layer(x, lengths, training=True)
+        with collected_statistics() as inner:
+            layer(x, lengths, training=True)
+            layer(x, lengths, training=True)
+        layer(x, lengths, training=True)
+    assert (len(outer), len(inner)) == (2, 2)
+    with pytest.raises(KeyError), collected_statistics():
+        raise KeyError
+    assert not layer.moving_mean.numpy().any()
+    layer(x, lengths, training=True)
+    assert layer.moving_mean.numpy().all()
+    assert (len(outer), len(inner)) == (2, 2)
+
+
+def test_averages_move_by_a_share_of_the_difference():
+    layer = SequenceBatchNorm(momentum=0.75)
+    layer.build((None, None, 2))
+    layer.moving_mean.assign([4.0, -8.0])
+    layer.moving_variance.assign([16.0, 2.0])
+    layer.move_averages(tf.constant([8.0, 0.0]), tf.constant([0.0, 6.0]), tf.constant(5.0))
+    np.testing.assert_allclose(averages(layer), [[5.0, -6.0], [12.0, 3.0]])
+    layer.move_averages(tf.constant([9.0, 9.0]), tf.constant([9.0, 9.0]), tf.constant(0.0))
+    np.testing.assert_allclose(averages(layer), [[5.0, -6.0], [12.0, 3.0]])
+
+
+def test_a_frozen_layer_uses_its_averages_in_training_and_keeps_them():
+    x, lengths = make_batch()
+    layer = SequenceBatchNorm()
+    layer.build(x.shape)
+    layer.moving_mean.assign([1, 2, 3])
+    layer.moving_variance.assign([4, 9, 16])
+    before = averages(layer)
+    layer.trainable = False
+    y = layer(x, lengths, training=True)
+    np.testing.assert_array_equal(y, layer(x, lengths))
+    np.testing.assert_array_equal(averages(layer), before)
+
+
 def test_saves_and_loads():
     layer = SequenceBatchNorm(momentum=0.5, epsilon=0.1, synchronized=False, name="bn")
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(layer))
@@ -76,5 +161,5 @@ def test_saves_and_loads():
 
 
 def test_a_momentum_of_one_is_an_error():
-    with pytest.raises(ValueError, match=r"momentum must lie in \[0, 1\). Received: 1"):
+    with pytest.raises(ValueError, match=r"^momentum must lie in \[0, 1\). Received: 1$"):
         SequenceBatchNorm(momentum=1)

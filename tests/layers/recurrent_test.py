@@ -18,15 +18,20 @@ def reference(x, layer, cell):
         np.asarray(v.value, np.float64) for v in (layer.kernel, layer.recurrent_kernel)
     )
     bias = np.asarray(layer.bias.value, np.float64)
-    total = 0
+    total, n = 0, layer.units
+    size = recurrent.shape[-1]
     for direction, weights in enumerate(recurrent):
-        h, states = np.zeros(layer.units), []
+        own = slice(None) if layer.shared_input else slice(direction * size, (direction + 1) * size)
+        h, memory, states = np.zeros(n), np.zeros(n), []
         for frame in x[::-1] if direction else x:
-            a, b = frame @ kernel + bias, h @ weights
+            a, b = frame @ kernel[:, own] + bias[own], h @ weights
             if cell == "rnn":
                 h = clip(a + b)
+            elif cell == "lstm":
+                i, f, o, g = np.split(a + b, 4)
+                memory = sigmoid(f) * memory + sigmoid(i) * np.tanh(g)
+                h = sigmoid(o) * np.tanh(memory)
             else:
-                n = layer.units
                 z, r = sigmoid(a[:n] + b[:n]), sigmoid(a[n : 2 * n] + b[n : 2 * n])
                 h = (1 - z) * h + z * clip(a[2 * n :] + r * b[2 * n :])
             states.append(h)
@@ -34,13 +39,15 @@ def reference(x, layer, cell):
     return total
 
 
-@pytest.mark.parametrize("cell", ["rnn", "gru"])
-@pytest.mark.parametrize("bidirectional", [True, False])
-def test_each_utterance_equals_its_own_recurrence(cell, bidirectional):
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+@pytest.mark.parametrize(
+    ("bidirectional", "shared_input"), [(True, True), (True, False), (False, True)]
+)
+def test_each_utterance_equals_its_own_recurrence(cell, bidirectional, shared_input):
     generator = np.random.default_rng(0)
     lengths = np.array([6, 1, 0, 4], np.int32)
     x = generator.normal(size=(4, 8, 5)).astype(np.float32)
-    layer = Recurrent(3, cell, bidirectional, batch_norm=False)
+    layer = Recurrent(3, cell, bidirectional, batch_norm=False, shared_input=shared_input)
     layer.build(x.shape)
     layer.bias.assign(generator.normal(size=layer.bias.shape))
     for row, length in zip(x, lengths, strict=True):
@@ -64,7 +71,7 @@ def test_directions_share_the_input_weights():
 
 def test_wrong_arguments_are_named():
     with pytest.raises(
-        ValueError, match=r"cell must be one of \('rnn', 'gru'\). Received: 'elman'"
+        ValueError, match=r"cell must be one of \('rnn', 'gru', 'lstm'\). Received: 'elman'"
     ):
         Recurrent(3, "elman")
     with pytest.raises(ValueError, match="units must be >= 1. Received: 0"):

@@ -1,0 +1,34 @@
+"""A TensorFlow profile of a few steps of training."""
+
+import os
+
+import tensorflow as tf
+from absl import logging
+
+_WARM_UP_STEPS = 5  # in which graphs are traced and memory is taken
+
+
+class Profiler:
+    """Records some steps for TensorBoard's profile page."""
+
+    def __init__(self, folder: str | os.PathLike, step: int, num_steps: int) -> None:
+        """Sets when to record.
+
+        Args:
+          folder: of the TensorBoard events.
+          step: steps done when the process starts.
+          num_steps: how many to record, after a warm-up; 0 for none.
+        """
+        self._folder = os.fspath(folder)
+        self._first = step + _WARM_UP_STEPS
+        self._last = self._first + num_steps
+
+    def after(self, step: int) -> None:
+        """Begins or ends the record after a step, if it is time."""
+        if self._first == self._last:
+            return
+        if step == self._first:
+            tf.profiler.experimental.start(self._folder)
+        elif step == self._last:
+            tf.profiler.experimental.stop()
+            logging.info("profile of steps %d to %d: %s", self._first + 1, step, self._folder)
