@@ -77,9 +77,10 @@ class SequenceBatchNorm(keras.layers.Layer):
     def build(self, shape: tuple[int | None, ...], *_: Any) -> None:
         """Creates gamma, beta [C] and the running mean and variance [C]."""
         channels = (shape[-1],)
-        self.gamma = self.add_weight(channels, initializer="ones", name="gamma")
-        self.beta = self.add_weight(channels, initializer="zeros", name="beta")
-        running: dict[str, Any] = {"trainable": False, "dtype": "float32", "aggregation": "mean"}
+        exact: dict[str, Any] = {"dtype": "float32", "autocast": False}
+        self.gamma = self.add_weight(channels, "ones", name="gamma", **exact)
+        self.beta = self.add_weight(channels, "zeros", name="beta", **exact)
+        running = {**exact, "trainable": False, "aggregation": "mean"}
         self.moving_mean = self.add_weight(channels, "zeros", name="moving_mean", **running)
         self.moving_variance = self.add_weight(channels, "ones", name="moving_variance", **running)
 
@@ -100,8 +101,8 @@ class SequenceBatchNorm(keras.layers.Layer):
                 collected.append(Statistics(self, mean, variance, count))
         else:
             mean, variance = self.moving_mean.value, self.moving_variance.value
-        scale = tf.cast(self.gamma.value, tf.float32) * tf.math.rsqrt(variance + self.epsilon)
-        shift = tf.cast(self.beta.value, tf.float32) - mean * scale
+        scale = self.gamma.value * tf.math.rsqrt(variance + self.epsilon)
+        shift = self.beta.value - mean * scale
         return lengths_lib.mask_frames(
             x * tf.cast(scale, x.dtype) + tf.cast(shift, x.dtype), lengths
         )

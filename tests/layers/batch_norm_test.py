@@ -163,3 +163,20 @@ def test_saves_and_loads():
 def test_a_momentum_of_one_is_an_error():
     with pytest.raises(ValueError, match=r"^momentum must lie in \[0, 1\). Received: 1$"):
         SequenceBatchNorm(momentum=1)
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_half_precision_rounds_neither_statistics_nor_parameters(policy):
+    x, lengths = make_batch(padding=0.0)
+    half = tf.cast(x, policy.removeprefix("mixed_"))
+    layer, exact = SequenceBatchNorm(dtype=policy), SequenceBatchNorm()
+    for each in (layer, exact):
+        each.build(x.shape)
+        each.gamma.assign([1.001, 1.0, 1.0])  # in bfloat16 it would be 1
+    y = layer(half, lengths, training=True)
+    exact(tf.cast(half, tf.float32), lengths, training=True)
+    assert y.dtype == half.dtype
+    np.testing.assert_allclose(averages(layer), averages(exact), rtol=1e-6)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(tf.cast(layer(half, lengths, training=True), tf.float32) ** 2)
+    assert tape.gradient(loss, layer.gamma.value).dtype == tf.float32
