@@ -1,12 +1,16 @@
 """Files that appear whole or not at all."""
 
 import contextlib
+import errno
 import os
+import pathlib
 import tempfile
 from collections.abc import Iterator
 from typing import IO, Any
 
 from ds2_tf.errors import UserError
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
 @contextlib.contextmanager
@@ -22,7 +26,7 @@ def open_for_write(path: str | os.PathLike, mode: str = "w") -> Iterator[IO[Any]
 
     Raises:
       ValueError: for another mode.
-      UserError: when the folder cannot be created or written.
+      UserError: when the folder cannot be created or written, or the disk is full.
     """
     if mode not in ("w", "wb"):
         raise ValueError(f"mode must be 'w' or 'wb'. Received: {mode!r}")
@@ -45,7 +49,25 @@ def open_for_write(path: str | os.PathLike, mode: str = "w") -> Iterator[IO[Any]
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(FileNotFoundError):
             os.remove(temporary)
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            raise UserError(
+                f"{path}: cannot be written ({error.strerror}); make room, then start again"
+            ) from error
         raise
+
+
+def check_folder(folder: str | os.PathLike[str]) -> None:
+    """Raises `UserError` when nothing can be written in a folder, or it cannot be made."""
+    nearest = pathlib.Path(folder)
+    while not os.path.lexists(nearest) and nearest != nearest.parent:
+        nearest = nearest.parent
+    try:
+        tempfile.TemporaryFile(dir=str(nearest)).close()
+    except OSError as error:
+        raise UserError(
+            f"{os.fspath(folder)}: cannot be written ({error.strerror}); choose a folder you may "
+            "write to"
+        ) from error

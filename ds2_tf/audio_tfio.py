@@ -78,7 +78,7 @@ class Decoded:
         self, paths: Sequence[str], samples: np.ndarray, lengths: np.ndarray, rates: np.ndarray
     ) -> Callable[[str, int], np.ndarray]:
         """Returns a function that stands for `audio.load` for the decoded paths."""
-        parts = np.split(samples, np.cumsum(lengths)[:-1])
+        parts = np.split(samples, np.cumsum(lengths))[:-1]
         decoded = dict(zip(paths, zip(parts, rates.tolist(), strict=True), strict=True))
 
         def read(path: str, sample_rate_hz: int) -> np.ndarray:

@@ -3,6 +3,7 @@
 import dataclasses
 import difflib
 import json
+import math
 import os
 import typing
 from typing import Any
@@ -274,12 +275,16 @@ def _section(cls: Any, name: str, values: Any) -> Any:
 
 def _typed(value: Any, kind: Any) -> Any:
     """Returns the value with lists as tuples, and whole numbers as float where these are wanted."""
+    if kind == tuple[str, ...] and isinstance(value, list | tuple) and len(value) == 1:
+        value = str(value[0]).split(",")  # of the command line: --config.data.allow=a,b
     if typing.get_origin(kind) is tuple and isinstance(value, list | tuple):
         kinds = typing.get_args(kind)
         if kinds[-1] is Ellipsis:
             kinds = kinds[:1] * len(value)
         if len(kinds) == len(value):
             return tuple(_typed(v, k) for v, k in zip(value, kinds, strict=True))
+    if isinstance(value, float) and math.isnan(value):
+        raise TypeError("number, not NaN")
     if type(value) is kind:
         return value
     if kind is float and type(value) is int:

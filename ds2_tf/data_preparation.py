@@ -55,28 +55,41 @@ def prepare(
     workdir: pathlib.Path,
     utterances: Sequence[Utterance],
     dev_utterances: Sequence[Utterance],
+    started: bool,
 ) -> None:
     """Fills the workdir of a run; `load` reads what the run needs from there.
 
     The first call checks every row and writes alphabet.json, normalization.npz, data.json and
     config.json. A later call on the same workdir makes sure that settings and data are still the
-    same.
+    same; while no step is done, changed settings make it begin anew instead.
+
+    Args:
+      run: all settings.
+      workdir: of the run.
+      utterances: to train on.
+      dev_utterances: to evaluate on.
+      started: whether the workdir holds a checkpoint.
 
     Raises:
       UserError: when a row cannot be trained on, or settings or data changed since the first call.
     """
     config_path = workdir / "config.json"
     data_path = workdir / "data.json"
-    noise = manifest.read(run.augment.noise_manifest) if run.augment.noise_manifest else []
-    data = {
-        "fingerprint": _fingerprint([*utterances, *dev_utterances, *noise]),
-        "utterances": len(utterances),
-    }
-    if config_path.exists():
+    noise = _noise(run)
+    data = _describe(run, utterances, dev_utterances)
+    if started:
         _require_same_settings(config_path, run)
         _require_same_data(data_path, data)
         config.save(run, config_path)
         return
+    if config_path.exists() and config.load(config_path) == run and _read(data_path) == data:
+        return
+    atomic.check_folder(workdir)
+    config_path.unlink(missing_ok=True)
+    statistics = None
+    if run.training.init_from:
+        statistics, reason = transfer.reusable_normalization(run.features, run.training.init_from)
+        logging.info("%s", reason)
     alphabet = config.make_alphabet(run.alphabet, [u.transcript for u in utterances])
     _log_alphabet(alphabet, utterances)
     findings = data_check.check(
@@ -95,10 +108,6 @@ def prepare(
     for _, facts in audio_facts.measure_all(path for row in noise for path in row.audio_paths):
         if isinstance(facts, audio.AudioError):
             raise UserError(f"{run.augment.noise_manifest}: {facts}")
-    statistics = None
-    if run.training.init_from:
-        statistics, reason = transfer.reusable_normalization(run.features, run.training.init_from)
-        logging.info("%s", reason)
     if statistics is None:
         statistics = normalization.measure(_feature_batches(run, utterances))
     alphabet.save(workdir / "alphabet.json")
@@ -106,6 +115,44 @@ def prepare(
     with atomic.open_for_write(data_path) as file:
         json.dump(data, file)
     config.save(run, config_path)
+
+
+def require_same_as_chief(
+    run: config.RunConfig,
+    workdir: pathlib.Path,
+    utterances: Sequence[Utterance],
+    dev_utterances: Sequence[Utterance],
+) -> None:
+    """Makes sure that this worker has the settings and data that the chief has just prepared.
+
+    Raises:
+      UserError: when it has others, or does not see the chief's files.
+    """
+    path = workdir / "config.json"
+    if not path.exists():
+        raise UserError(
+            f"{workdir}: lacks what the chief wrote into its --workdir; all workers must share "
+            "one: put it on a shared disk"
+        )
+    if differences := config.differences(config.load(path), run):
+        raise UserError(
+            f"{path}: the chief trains with other settings (chief's, this worker's: "
+            f"{'; '.join(differences)}); start all workers with the same command"
+        )
+    _require_same_data(workdir / "data.json", _describe(run, utterances, dev_utterances))
+
+
+def _noise(run: config.RunConfig) -> list[Utterance]:
+    return manifest.read(run.augment.noise_manifest) if run.augment.noise_manifest else []
+
+
+def _describe(
+    run: config.RunConfig, utterances: Sequence[Utterance], dev_utterances: Sequence[Utterance]
+) -> dict[str, Any]:
+    return {
+        "fingerprint": _fingerprint([*utterances, *dev_utterances, *_noise(run)]),
+        "utterances": len(utterances),
+    }
 
 
 def load(workdir: pathlib.Path) -> tuple[Alphabet, normalization.Normalization]:
@@ -178,13 +225,21 @@ def _require_same_settings(path: pathlib.Path, run: config.RunConfig) -> None:
 
 
 def _require_same_data(path: pathlib.Path, data: dict[str, Any]) -> None:
-    try:
-        saved = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path}: cannot be read ({error}); choose a new --workdir") from error
-    if saved != data:
+    if _read(path) != data:
         raise UserError(
             f"{path}: this run began with other data; give back the manifests it began with or "
             "choose a new --workdir"
         )
     logging.info("data unchanged since the run began: %d training utterances", data["utterances"])
+
+
+def _read(path: pathlib.Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UserError(
+            f"{path}: not found; {path.parent} holds a model, not a run: choose a new --workdir "
+            "and begin with the model by config.training.init_from"
+        ) from error
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read ({error}); choose a new --workdir") from error

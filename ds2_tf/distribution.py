@@ -70,6 +70,23 @@ class Workers:
         self.from_chief([0.0])
 
     @contextlib.contextmanager
+    def all_or_none(self) -> Iterator[None]:
+        """Waits at its end for all workers; a `UserError` within it on one of them stops all."""
+        problem: UserError | None = None
+        try:
+            yield
+        except UserError as error:
+            problem = error
+        number = float(problem is not None)
+        if self.count > 1:
+            total = self._sum(tf.constant([number], tf.float64))
+            number = float(first(self.strategy, total)[0])
+        if problem is not None:
+            raise problem
+        if number:
+            raise UserError("another worker cannot go on; its own log says why")
+
+    @contextlib.contextmanager
     def lost_ones_told(self) -> Iterator[None]:
         """Turns TensorFlow's errors about a worker that is gone into a `UserError`."""
         try:
@@ -79,8 +96,8 @@ class Workers:
                 raise
             raise UserError(
                 f"worker {self.index} of {self.count} lost another one ({type(error).__name__}); "
-                "start all workers again with the same command: training goes on from the last "
-                "checkpoint"
+                "look at its log, then start all workers again with the same command: training "
+                "goes on from the last checkpoint"
             ) from error
 
 
@@ -94,15 +111,24 @@ def connect() -> Workers:
     Raises:
       UserError: when TF_CONFIG cannot be understood.
     """
-    index, count = _place_in_cluster()
-    if count == 1:
+    index, addresses = _place_in_cluster()
+    count = len(addresses)
+    if count <= 1:
         return Workers(_one_machine())
+    others = [address for i, address in enumerate(addresses) if i != index]
+    logging.info("worker %d of %d, waiting for %s", index, count, ", ".join(others))
     on_gpus = bool(tf.config.list_physical_devices("GPU"))
     communication = tf.distribute.experimental.CommunicationImplementation
     way = communication.NCCL if on_gpus else communication.RING
-    strategy = tf.distribute.MultiWorkerMirroredStrategy(
-        communication_options=tf.distribute.experimental.CommunicationOptions(implementation=way)
-    )
+    options = tf.distribute.experimental.CommunicationOptions(implementation=way)
+    try:
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    except tf.errors.OpError as error:
+        raise UserError(
+            f"TF_CONFIG: worker {index} cannot work with {', '.join(addresses)} "
+            f"({error.message.partition(chr(10))[0]}); see that all run, each with an index of its "
+            f"own, and that nothing else listens on {addresses[index]}"
+        ) from error
     logging.info(
         "worker %d of %d, training on %s (collective %s)",
         index,
@@ -126,14 +152,14 @@ def _one_machine() -> tf.distribute.MirroredStrategy:
     return tf.distribute.MirroredStrategy(devices, cross_device_ops)
 
 
-def _place_in_cluster() -> tuple[int, int]:
-    """Returns this worker's number and how many there are."""
+def _place_in_cluster() -> tuple[int, list[str]]:
+    """Returns this worker's number and the addresses of all, none without a cluster."""
     text = os.environ.get("TF_CONFIG", "")
     if not text:
-        return 0, 1
+        return 0, []
     try:
         description = json.loads(text)
-        workers = list(description["cluster"]["worker"])
+        workers = description["cluster"]["worker"]
         kind, index = description["task"]["type"], int(description["task"]["index"])
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(
@@ -143,9 +169,18 @@ def _place_in_cluster() -> tuple[int, int]:
         ) from error
     if kind != "worker" or set(description["cluster"]) != {"worker"}:
         raise UserError("TF_CONFIG: all tasks must be of type 'worker'; worker 0 is the chief")
+    if not isinstance(workers, list) or not all(_is_address(worker) for worker in workers):
+        raise UserError(f'TF_CONFIG: "worker" must list addresses "host:port". Received: {workers}')
+    if len(set(workers)) < len(workers):
+        raise UserError(f"TF_CONFIG: an address occurs twice in {', '.join(workers)}")
     if not 0 <= index < len(workers):
         raise UserError(f"TF_CONFIG: task index {index} is none of the {len(workers)} workers")
-    return index, len(workers)
+    return index, workers
+
+
+def _is_address(text: Any) -> bool:
+    host, _, port = str(text).rpartition(":")
+    return bool(host) and port.isdigit() and 0 < int(port) < 65536
 
 
 def first(strategy: tf.distribute.Strategy, value: Any) -> tf.Tensor:

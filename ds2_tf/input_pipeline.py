@@ -16,6 +16,7 @@ from ds2_tf.manifest import Utterance
 from ds2_tf.model import ModelConfig
 from ds2_tf.normalization import Normalization
 
+_NAMED_ROWS = 4
 PADDING_ROW = -1  # the utterance_index of a row that only fills up a replica's share
 
 BATCH_SIGNATURE = {
@@ -151,7 +152,8 @@ class InputPipeline:
             return self._load(batches[number], num_rows, augmenter, speeds, read)
 
         def decoded_by_graph(number: tf.Tensor) -> Sequence[tf.Tensor]:
-            return in_graph.decode(tf.ragged.constant(paths)[number]) if in_graph else ()
+            names = tf.ragged.constant(paths, tf.string, ragged_rank=1)[number]
+            return in_graph.decode(names) if in_graph else ()
 
         def features_of(number: tf.Tensor) -> dict[str, tf.Tensor]:
             indices, waveforms, waveform_lengths, labels, label_lengths = tf.numpy_function(
@@ -188,10 +190,10 @@ class InputPipeline:
 
     def name_rows(self, indices: Sequence[int]) -> str:
         """Returns the manifest lines and files of some utterances, for messages."""
-        return "; ".join(
-            f"{u.manifest}:{u.line} {u.audio_path}"
-            for u in (self._utterances[i] for i in indices if i != PADDING_ROW)
-        )
+        rows = [self._utterances[i] for i in indices if i != PADDING_ROW]
+        named = "; ".join(f"{u.manifest}:{u.line} {u.audio_path}" for u in rows[:_NAMED_ROWS])
+        more = f"; and {len(rows) - _NAMED_ROWS} more" if len(rows) > _NAMED_ROWS else ""
+        return named + more
 
     def _num_frames(self, seconds: float) -> int:
         return self._feature_config.num_frames(round(seconds * self._feature_config.sample_rate_hz))

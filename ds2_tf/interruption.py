@@ -1,5 +1,6 @@
 """Ctrl-C and SIGTERM that wait for a good moment."""
 
+import os
 import signal
 import threading
 from types import FrameType, TracebackType
@@ -27,6 +28,7 @@ class StopRequest:
         if self.requested:
             raise KeyboardInterrupt
         self.requested = True
+        os.write(2, b"\nstopping after this step; once more stops at once\n")
 
     def __exit__(
         self,

@@ -22,6 +22,15 @@ class Profiler:
         self._folder = os.fspath(folder)
         self._first = step + _WARM_UP_STEPS
         self._last = self._first + num_steps
+        self._is_recording = False
+
+    def __enter__(self) -> "Profiler":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends a record that is still going on: an epoch is over, or the run stops."""
+        if self._is_recording:
+            self._finish()
 
     def after(self, step: int) -> None:
         """Begins or ends the record after a step, if it is time."""
@@ -29,6 +38,11 @@ class Profiler:
             return
         if step == self._first:
             tf.profiler.experimental.start(self._folder)
-        elif step == self._last:
-            tf.profiler.experimental.stop()
-            logging.info("profile of steps %d to %d: %s", self._first + 1, step, self._folder)
+            self._is_recording = True
+        elif step == self._last and self._is_recording:
+            self._finish()
+
+    def _finish(self) -> None:
+        tf.profiler.experimental.stop()
+        self._is_recording = False
+        logging.info("profile from step %d on: %s", self._first + 1, self._folder)

@@ -93,8 +93,11 @@ def train(run: config.RunConfig, workdir: str | os.PathLike, profile_steps: int 
         raise UserError(f"{folder}: is a file; --workdir must name a folder, new or of this run")
     memory.set_up_gpus(run.memory)
     workers = distribution.connect()
-    with workers.lost_ones_told(), StopRequest() as stop:
-        return _Training(run, folder, workers, stop, profile_steps).run()
+    stop = StopRequest()
+    with workers.lost_ones_told():
+        training = _Training(run, folder, workers, stop, profile_steps)
+        with stop:
+            return training.run()
 
 
 class _Training:
@@ -123,14 +126,16 @@ class _Training:
                 "config.schedule: plateaus and early stopping are judged on a dev set; name it by "
                 "config.data.dev"
             )
-        if workers.is_chief:
-            data_preparation.prepare(run, folder, utterances, self._dev)
-        workers.wait_for_all()
-        if not (folder / "config.json").exists():
-            raise UserError(
-                f"{folder}: lacks what the chief wrote into its --workdir; all workers must share "
-                "one: put it on a shared disk"
-            )
+        self._checkpoints = checkpoint.CheckpointFolder(
+            folder / "checkpoints", run.training.keep_checkpoints
+        )
+        with workers.all_or_none():
+            if workers.is_chief:
+                started = self._checkpoints.latest() is not None
+                data_preparation.prepare(run, folder, utterances, self._dev, started)
+        with workers.all_or_none():
+            if not workers.is_chief:
+                data_preparation.require_same_as_chief(run, folder, utterances, self._dev)
         alphabet, normalization = data_preparation.load(folder)
 
         with workers.strategy.scope():
@@ -164,10 +169,17 @@ class _Training:
 
         self._weights = checkpoint.model_arrays(self._network)
         self._variables = self._weights | checkpoint.optimizer_arrays(self._update)
-        self._checkpoints = checkpoint.CheckpointFolder(
-            folder / "checkpoints", run.training.keep_checkpoints
-        )
-        self._progress = self._restore()
+        with workers.all_or_none():
+            self._progress = self._restore()
+        if workers.is_chief:
+            provenance.record(
+                folder / "provenance.jsonl",
+                step=self._progress.step,
+                workers=workers.count,
+                replicas=workers.num_replicas,
+                devices=list(workers.strategy.extended.worker_devices),
+                precision=run.training.precision,
+            )
         self._profiler = Profiler(folder / "tensorboard", self._progress.step, profile_steps)
         log_folder = folder if workers.is_chief else folder / f"worker_{workers.index}"
         self._log = TrainingLog(log_folder, self._progress.step, self._progress.epoch)
@@ -185,14 +197,6 @@ class _Training:
             )
             for line in report.lines():
                 logging.info("%s", line)
-        (step,) = self._workers.from_chief([progress.step])
-        if step != progress.step:
-            raise UserError(
-                f"{self._folder}: its checkpoint is of step {progress.step}, the chief's of step "
-                f"{step:.0f}; all workers must share one --workdir: put it on a shared disk"
-            )
-        if self._workers.is_chief:
-            provenance.record(self._folder / "provenance.jsonl", step=progress.step)
         return progress
 
     def run(self) -> Progress:
@@ -210,7 +214,7 @@ class _Training:
                 100 * epoch.padding_share,
             )
             self._meter.restart()
-            with self._progress_bar(epoch) as bar:
+            with self._progress_bar(epoch) as bar, self._profiler:
                 for batch in self._meter.waiting_for(epoch.dataset):
                     self._pipeline.bad_audio.check()
                     step = self._step(batch, epoch)

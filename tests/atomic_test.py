@@ -1,3 +1,4 @@
+import errno
 import os
 import signal
 import stat
@@ -116,3 +117,30 @@ def test_other_modes(tmp_path):
     ):
         pass
     assert names(tmp_path) == []
+
+
+def test_a_folder_is_checked_without_making_it(tmp_path):
+    atomic.check_folder(tmp_path / "a" / "b")
+    atomic.check_folder(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError) as caught:
+        atomic.check_folder(tmp_path / "file" / "run")
+    assert str(caught.value) == (
+        f"{tmp_path}/file/run: cannot be written (Not a directory); choose a folder you may "
+        "write to"
+    )
+
+
+def test_a_full_disk_is_one_clear_line_and_leaves_nothing(tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(atomic.os, "fsync", full)
+    path = tmp_path / "file.json"
+    with pytest.raises(UserError) as caught, atomic.open_for_write(path) as file:
+        file.write("text")
+    assert str(caught.value) == (
+        f"{path}: cannot be written (No space left on device); make room, then start again"
+    )
+    assert list(tmp_path.iterdir()) == []

@@ -183,3 +183,11 @@ def test_files_decoded_in_the_graph_read_like_files(tmp_path):
         np.testing.assert_array_equal(read(path, 8000), audio.load(path, 8000))
     with pytest.raises(audio.AudioError, match=r"missing.wav: no such file; check the path"):
         read(missing, 8000)
+
+
+def test_samples_are_cut_at_the_ends_of_the_files():
+    """Of no files, too: a worker may have no part in a batch."""
+    in_graph, samples = audio_tfio.Decoded(), np.arange(5, dtype=np.float32)
+    read = in_graph.reader(["a", "b", "c"], samples, np.array([2, 0, 3]), np.array([8000] * 3))
+    assert [read(name, 8000).tolist() for name in "abc"] == [[0, 1], [], [2, 3, 4]]
+    in_graph.reader([], samples[:0], np.zeros(0, np.int32), np.zeros(0, np.int32))

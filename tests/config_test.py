@@ -178,7 +178,11 @@ def test_a_wrong_type_inside_a_list_is_named():
         ),
         ("batches", {"batch_size": 0}, "batch_size must be >= 1. Received: 0"),
         ("augment", {"noise_share": 2.0}, "noise_share must lie in [0, 1]. Received: 2.0"),
-        ("optimizer", {"name": "rmsprop"}, "optimizer name must be one of ('sgd', 'adam', 'adamw'). Received: 'rm"),
+        (
+            "optimizer",
+            {"name": "rmsprop"},
+            "optimizer name must be one of ('sgd', 'adam', 'adamw'). Received: 'rm",
+        ),
         ("schedule", {"anneal": 0.5}, "learning_rate must be > 0, anneal >= 1 and warmup_steps"),
         ("training", {"num_epochs": 0}, "num_epochs must be >= 1. Received: 0"),
         ("training", {"checkpoint_steps": 0}, "checkpoint_steps must be >= 1. Received: 0"),

@@ -74,7 +74,8 @@ def workdir(tmp_path):
 
 
 def prepare(run, workdir, train, dev):
-    data_preparation.prepare(run, workdir, train.read(), dev.read())
+    started = (workdir / "config.json").exists()  # as if a step had been done, too
+    data_preparation.prepare(run, workdir, train.read(), dev.read(), started)
     return data_preparation.load(workdir)
 
 
@@ -329,7 +330,7 @@ def test_all_that_changed_is_named_at_once(workdir, train, dev):
 
 def refuses_the_data(run, workdir, train, dev):
     with pytest.raises(UserError) as error:
-        data_preparation.prepare(run, workdir, train, dev)
+        data_preparation.prepare(run, workdir, train, dev, (workdir / "config.json").exists())
     assert str(error.value) == (
         f"{workdir}/data.json: this run began with other data; give back the manifests it began "
         "with or choose a new --workdir"
@@ -372,7 +373,7 @@ def test_data_may_move_to_another_folder(tmp_path, workdir, train, dev):
         path.rename(moved / path.name)
     rows, dev_rows = manifest.read(moved / "train.jsonl"), manifest.read(moved / "dev.jsonl")
     assert rows[0].audio_path == str(moved / "train0.wav")
-    data_preparation.prepare(run, workdir, rows, dev_rows)
+    data_preparation.prepare(run, workdir, rows, dev_rows, (workdir / "config.json").exists())
 
 
 def test_recorded_noise_belongs_to_the_data(tmp_path, workdir, train, dev):
@@ -396,7 +397,7 @@ def test_a_damaged_record_of_the_data_is_named(workdir, train, dev, content):
     path.unlink()
     if content is not None:
         path.write_text(content)
-    with pytest.raises(UserError, match=rf"^{path}: .* choose a new --workdir$"):
+    with pytest.raises(UserError, match=rf"^{path}: .* choose a new --workdir"):
         prepare(run, workdir, train, dev)
 
 
@@ -411,3 +412,35 @@ def test_a_call_that_was_killed_is_repeated_whole(workdir, train, dev):
     assert again == alphabet
     np.testing.assert_array_equal(same.mean, statistics.mean)
     assert json.loads((workdir / "data.json").read_text())["utterances"] == 6
+
+
+def test_before_the_first_step_other_settings_begin_anew(tmp_path, train, dev):
+    workdir = tmp_path / "run"
+    first, second = settings(training={"seed": 1}), settings(training={"seed": 2})
+    for run in (first, second):
+        data_preparation.prepare(run, workdir, train.read(), dev.read(), started=False)
+        assert config.load(workdir / "config.json") == run
+
+
+def test_a_folder_that_cannot_be_written_is_named_before_the_data_is_judged(tmp_path, train, dev):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be written .Not a directory.; choose a folder"):
+        data_preparation.prepare(
+            settings(), tmp_path / "file" / "run", train.read(), dev.read(), started=False
+        )
+
+
+def test_a_worker_with_other_settings_or_data_is_told(tmp_path, train, dev):
+    workdir = tmp_path / "run"
+    data_preparation.prepare(settings(), workdir, train.read(), dev.read(), started=False)
+    same = (workdir, train.read(), dev.read())
+    data_preparation.require_same_as_chief(settings(), *same)
+    other = settings(schedule={"learning_rate": 0.1}, training={"num_epochs": 3})
+    with pytest.raises(UserError) as caught:
+        data_preparation.require_same_as_chief(other, *same)
+    assert "the chief trains with other settings (chief's, this worker's: " in str(caught.value)
+    assert "schedule.learning_rate: 0.0003, 0.1; training.num_epochs: 20, 3" in str(caught.value)
+    with pytest.raises(UserError, match="this run began with other data"):
+        data_preparation.require_same_as_chief(settings(), workdir, train.read()[1:], dev.read())
+    with pytest.raises(UserError, match="all workers must share one"):
+        data_preparation.require_same_as_chief(settings(), tmp_path / "other", *same[1:])

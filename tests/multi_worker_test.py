@@ -175,7 +175,7 @@ def test_when_the_chief_finds_bad_data_the_other_does_not_wait_for_ever(digits, 
     outputs = [process.communicate(timeout=120)[0] for process in processes]
     assert [process.returncode for process in processes] == [1, 1]
     assert f"error: {bad}:1: " in outputs[0]
-    assert "error: worker 1 of 2 lost another one (" in outputs[1]
+    assert "error: another worker cannot go on; its own log says why" in outputs[1]
 
 
 def test_workers_that_share_no_folder_are_told(digits, tmp_path, two_workers):
@@ -196,3 +196,13 @@ def test_ctrl_c_on_one_worker_stops_both_at_the_same_step(digits, tmp_path):
     for output in outputs:
         assert "stopped at step 5; the same command goes on" in output
     assert json.loads(str(last_checkpoint(tmp_path)["metadata.json"]))["step"] == 5
+
+
+def test_workers_with_different_settings_do_not_train_together(digits, tmp_path):
+    other = {"config": {**SETTINGS, "schedule": {"learning_rate": 1e-2, "anneal": 1.0}}}
+    processes = start_two(digits, tmp_path, {}, other)
+    outputs = [process.communicate(timeout=120)[0] for process in processes]
+    assert [process.returncode for process in processes] == [1, 1]
+    assert "error: another worker cannot go on" in outputs[0]
+    assert "this worker's: schedule.learning_rate: 0.0001, 0.01)" in outputs[1]
+    assert not (tmp_path / "checkpoints").exists()

@@ -54,4 +54,12 @@ def test_the_log_names_the_steps_and_the_folder(monkeypatch, tmp_path, caplog):
     with caplog.at_level("INFO", logger="absl"):
         for step in range(11, 20):
             profiler.after(step)
-    assert [r.getMessage() for r in caplog.records] == [f"profile of steps 16 to 17: {tmp_path}"]
+    assert [r.getMessage() for r in caplog.records] == [f"profile from step 16 on: {tmp_path}"]
+
+
+def test_a_profile_that_is_not_complete_when_training_ends_is_kept(tmp_path):
+    with Profiler(tmp_path, step=0, num_steps=50) as profiler:
+        for step in range(1, 8):
+            profiler.after(step)
+        assert not profiles(tmp_path)
+    assert len(profiles(tmp_path)) == 1

@@ -21,7 +21,10 @@ from ds2_tf.bin import config_flag, program
 
 _CONFIG = config_flag.define("A file of configs/; single keys: --config.model.rnn_units=64.")
 _PROFILE = flags.DEFINE_integer(
-    "profile", 0, "Steps to write a TensorFlow profile of, for TensorBoard; 0 for none."
+    "profile",
+    0,
+    "Steps to write a TensorFlow profile of, for TensorBoard; 0 for none.",
+    lower_bound=0,
 )
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the run, made if need be.")
 

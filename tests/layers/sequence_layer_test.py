@@ -110,7 +110,9 @@ def run(layer, x, lengths):
 def test_an_utterance_gives_the_same_alone_and_in_any_batch(name):
     layer, shape = make(name)
     stride = LAYERS[name][2]
-    found = [run(layer, batch(shape, n, padding), LENGTHS) for n, padding in ((13, 0), (20, np.nan))]
+    found = [
+        run(layer, batch(shape, n, padding), LENGTHS) for n, padding in ((13, 0), (20, np.nan))
+    ]
     num_outputs = layer.output_lengths(tf.constant(LENGTHS)).numpy().tolist()
     assert num_outputs == [len(range(0, length, stride)) for length in LENGTHS]
     for i, length in enumerate(LENGTHS):
