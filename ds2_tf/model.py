@@ -167,7 +167,7 @@ class DeepSpeech2(keras.Model):
             x = keras.layers.Reshape(image, name="as_image", dtype=dtype)(x)
             for i, channels in enumerate(config.conv_channels):
                 kernel, stride = config.conv_kernels[i], config.conv_strides[i]
-                conv = SequenceConv2D(channels, kernel, stride, **linear)
+                conv = SequenceConv2D(channels, kernel, stride, input_gradient=i > 0, **linear)
                 x, lengths = block(conv, f"conv_{i}")(x, lengths)
             flat = (-1, x.shape[2] * x.shape[3])
             x = keras.layers.Reshape(flat, name="as_sequence", dtype=dtype)(x)

@@ -13,6 +13,7 @@ import tensorflow as tf
 from ds2_tf import checkpoint, config
 from ds2_tf.acoustic_model import AcousticModel
 from ds2_tf.errors import UserError
+from ds2_tf.native import ops as native
 from export import signatures
 
 
@@ -83,9 +84,12 @@ def _write(model: AcousticModel, folder: pathlib.Path, sources: pathlib.Path) ->
     module.assets = [
         tf.saved_model.Asset(str(sources / name)) for name in ("alphabet.json", "config.json")
     ]
-    transcribe = signatures.transcribe(model)
     names = (signatures.TRANSCRIBE, tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY)
-    tf.saved_model.save(module, str(folder), signatures=dict.fromkeys(names, transcribe))
+    with native.portable():
+        # Graphs that the model has traced before may hold native operations.
+        fresh = AcousticModel(model.config, model.alphabet, model.normalization, model.network)
+        transcribe = signatures.transcribe(fresh)
+        tf.saved_model.save(module, str(folder), signatures=dict.fromkeys(names, transcribe))
 
 
 def _put_in_place(written: pathlib.Path, output: pathlib.Path, replaced: pathlib.Path) -> None:

@@ -127,7 +127,8 @@ def test_a_forward_only_model_hears_no_further_than_its_lookahead():
     difference = np.abs(network(batch)["logits"] - network(changed)["logits"])[0].max(-1)
     # One output frame hears 2 frames of row convolution, and 1 and 2 of the two convolutions.
     first = (30 - 2) // 2 - 1 - FORWARD["lookahead"]
-    assert difference[: first - 1].max() == 0
+    # Not 0: a Fourier transform rounds all frames of a tile.
+    assert difference[: first - 1].max() < 1e-6
     assert difference[first + 2 :].min() > 0
 
 

@@ -36,7 +36,11 @@ class Block(SequenceLayer):
         super().__init__(**kwargs)
         self.layer = layer
         self.batch_norm_momentum = batch_norm_momentum
-        self.batch_norm = SequenceBatchNorm(batch_norm_momentum, name="bn") if batch_norm else None
+        self.batch_norm: SequenceBatchNorm | None = None
+        if batch_norm:
+            self.batch_norm = SequenceBatchNorm(
+                batch_norm_momentum, name="bn", dtype=self.dtype_policy
+            )
 
     @property
     def time_stride(self) -> int:

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from ds2_tf.layers import lengths as lengths_lib
 from ds2_tf.layers.sequence_layer import SequenceLayer
+from ds2_tf.ops.convolution import convolution
 
 
 @keras.saving.register_keras_serializable("ds2_tf")
@@ -27,9 +28,20 @@ class SequenceConv2D(SequenceLayer):
         kernel: tuple[int, int],
         stride: tuple[int, int] = (1, 1),
         use_bias: bool = False,
+        input_gradient: bool = True,
         **kwargs: Any,
     ) -> None:
-        """Creates the layer; kernel and stride are (time, frequency)."""
+        """Creates the layer.
+
+        Args:
+          channels: of the output.
+          kernel: (time, frequency), odd.
+          stride: (time, frequency).
+          use_bias: whether a bias is added.
+          input_gradient: whether anything below needs the gradient of the input; saves its
+            computation.
+          **kwargs: of every Keras layer.
+        """
         super().__init__(**kwargs)
         if any(size < 1 or size % 2 == 0 for size in kernel):
             raise ValueError(f"kernel sizes must be odd and >= 1. Received: {tuple(kernel)}")
@@ -37,8 +49,9 @@ class SequenceConv2D(SequenceLayer):
             raise ValueError(f"strides must be >= 1. Received: {tuple(stride)}")
         self.channels = channels
         self.kernel_size = tuple(kernel)
-        self.stride = tuple(stride)
+        self.stride = (stride[0], stride[1])
         self.use_bias = use_bias
+        self.input_gradient = input_gradient
 
     def build(self, shape: tuple[Any, ...], *_: Any) -> None:
         """Creates the kernel [time, frequency, C, channels]."""
@@ -69,14 +82,8 @@ class SequenceConv2D(SequenceLayer):
           x: [B, T, F, C].
           lengths: [B] int32; what lies past them is ignored.
         """
-        x = lengths_lib.mask_frames(x, lengths)
-        time, frequency = ((size - 1) // 2 for size in self.kernel_size)
-        y = tf.nn.conv2d(
-            tf.pad(x, [[0, 0], [time, time], [frequency, frequency], [0, 0]]),
-            tf.cast(self.kernel.value, x.dtype),
-            strides=self.stride,
-            padding="VALID",
-        )
+        kernel = tf.cast(self.kernel.value, x.dtype)
+        y = convolution(x, lengths, kernel, self.stride, self.input_gradient)
         if self.use_bias:
             y += tf.cast(self.bias.value, y.dtype)
         return lengths_lib.mask_frames(y, self.output_lengths(lengths))
@@ -102,4 +109,5 @@ class SequenceConv2D(SequenceLayer):
             "kernel": self.kernel_size,
             "stride": self.stride,
             "use_bias": self.use_bias,
+            "input_gradient": self.input_gradient,
         }

@@ -46,8 +46,9 @@ def apply(function: Callable[[tf.Tensor], tf.Tensor], x: tf.Tensor) -> tf.Tensor
                 y = function(again)
             by_x, *by_variables = tape.gradient(y, [again, *(variables or [])], by_output)
             # The layers below wait until this one is done, lest they all stand side by side.
-            with tf.control_dependencies(by_variables):
-                by_x = tf.identity(by_x)
+            if by_x is not None:
+                with tf.control_dependencies(by_variables):
+                    by_x = tf.identity(by_x)
             return (by_x, by_variables) if variables is not None else by_x
 
         return function(x), gradient

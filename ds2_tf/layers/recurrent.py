@@ -44,7 +44,11 @@ class Recurrent(SequenceLayer):
         self.units = units
         self.cell = cell
         self.bidirectional = bidirectional
-        self.batch_norm = SequenceBatchNorm(batch_norm_momentum, name="bn") if batch_norm else None
+        self.batch_norm: SequenceBatchNorm | None = None
+        if batch_norm:
+            self.batch_norm = SequenceBatchNorm(
+                batch_norm_momentum, name="bn", dtype=self.dtype_policy
+            )
         self.batch_norm_momentum = batch_norm_momentum
         self.shared_input = shared_input
 
@@ -95,22 +99,8 @@ class Recurrent(SequenceLayer):
 
     def _run(self, projected: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
         """Returns the outputs of the recurrences over B(W x), summed."""
-        directions = [projected]
-        if self.bidirectional:
-            forward, backward = (
-                (projected, projected) if self.shared_input else tf.split(projected, 2, axis=-1)
-            )
-            directions = [forward, _reverse(backward, lengths)]
-        outputs = recurrence(
-            CELLS[self.cell],
-            tf.transpose(tf.stack(directions), [2, 0, 1, 3]),
-            tf.cast(self.recurrent_kernel.value, projected.dtype),
-        )
-        outputs = tf.transpose(outputs, [1, 2, 0, 3])
-        y = outputs[0]
-        if self.bidirectional:
-            y += _reverse(outputs[1], lengths)
-        return lengths_lib.mask_frames(y, lengths)
+        weights = tf.cast(self.recurrent_kernel.value, projected.dtype)
+        return lengths_lib.mask_frames(recurrence(self.cell, projected, weights, lengths), lengths)
 
     def flops_per_frame(self) -> int:
         """Returns the operations of W and of each direction's U."""
@@ -140,11 +130,6 @@ class Recurrent(SequenceLayer):
             "batch_norm_momentum": self.batch_norm_momentum,
             "shared_input": self.shared_input,
         }
-
-
-def _reverse(x: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-    """Returns x [B, T, ...] with each utterance's valid frames in reverse order."""
-    return tf.reverse_sequence(x, lengths, seq_axis=1, batch_axis=0)
 
 
 class _PerGateOrthogonal(keras.initializers.Initializer):

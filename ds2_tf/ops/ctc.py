@@ -1,22 +1,12 @@
 """Connectionist temporal classification."""
 
+from typing import Any
+
 import tensorflow as tf
 
 from ds2_tf.alphabet import BLANK
-
-
-def required_frames(labels: tf.Tensor, label_lengths: tf.Tensor) -> tf.Tensor:
-    """Returns [B] int32, the fewest frames that can emit the labels.
-
-    Each label takes one frame, and two equal neighbours need a blank between them.
-
-    Args:
-      labels: [B, U] int32, padded with anything.
-      label_lengths: [B] int32.
-    """
-    repeats = tf.cast(labels[:, 1:] == labels[:, :-1], tf.int32)
-    inside = tf.sequence_mask(label_lengths - 1, tf.shape(repeats)[1], tf.int32)
-    return label_lengths + tf.reduce_sum(repeats * inside, axis=1)
+from ds2_tf.native import ops as native
+from ds2_tf.ops import ctc_portable
 
 
 def ctc_loss(
@@ -25,9 +15,8 @@ def ctc_loss(
     """Returns -log p(labels | logits) of each utterance, in nats.
 
     The loss is not divided by any length. An utterance without labels costs what an all-blank
-    output costs; one without frames and labels costs 0. The sums over paths run in float64: in
-    float32 their gradient would be wrong by some 1e-3, enough for two replicas to drift apart from
-    one within a few steps.
+    output costs; one without frames and labels costs 0. It is differentiable once. The native
+    operation runs where it loads, TensorFlow's own otherwise; `native.ops` logs which.
 
     Args:
       logits: [B, T', V] float; the softmax is taken here. Label 0 is the blank.
@@ -44,37 +33,20 @@ def ctc_loss(
 
     Source: Graves et al. 2006; Deep Speech 2, section 3.
     """
-    infeasible = tf.where(logit_lengths < required_frames(labels, label_lengths))[:, 0]
-    check = tf.debugging.Assert(
-        tf.size(infeasible) == 0,
-        ["the labels of these batch rows need more frames than there are:", infeasible],
+    operations = native.load()
+    if operations is None:
+        return ctc_portable.ctc_loss(logits, logit_lengths, labels, label_lengths)
+    loss, _ = operations.ds2_ctc_loss(logits, logit_lengths, labels, label_lengths, blank=BLANK)
+    return loss
+
+
+@tf.RegisterGradient("Ds2>CtcLoss")
+def _ctc_loss_gradient(op: tf.Operation, by_loss: tf.Tensor, _: Any) -> list[tf.Tensor | None]:
+    gradient = tf.raw_ops.PreventGradient(
+        input=op.outputs[1], message="the CTC loss can be differentiated once only"
     )
-    with tf.control_dependencies([check]):
-        logits = tf.cast(logits, tf.float64)
-    valid = tf.sequence_mask(logit_lengths, tf.shape(logits)[1])
-    logits = tf.where(valid[:, :, tf.newaxis], logits, tf.zeros([], logits.dtype))
-
-    # TensorFlow's kernel takes neither rows without labels nor rows without frames: such a row
-    # poses as one frame with one label, and its true loss is put in its place.
-    is_empty = label_lengths == 0
-    blank_costs = -tf.nn.log_softmax(logits)[:, :, BLANK]
-    blank_costs = tf.where(valid, blank_costs, tf.zeros_like(blank_costs))
-    logits = tf.concat([logits, tf.zeros_like(logits[:, :1])], axis=1)
-    labels = tf.concat([labels, tf.ones_like(label_lengths)[:, tf.newaxis]], axis=1)
-    labels = tf.where(is_empty[:, tf.newaxis], 1, labels)
-    # This kernel's blank is the last label.
-    losses = tf.compat.v1.nn.ctc_loss(
-        labels=_sparse(labels - 1, tf.maximum(label_lengths, 1)),
-        inputs=tf.roll(logits, -1, axis=2),
-        sequence_length=tf.maximum(logit_lengths, 1),
-        time_major=False,
-    )
-    losses = tf.where(is_empty, tf.reduce_sum(blank_costs, axis=1), losses)
-    return tf.cast(losses, tf.float32)
-
-
-def _sparse(labels: tf.Tensor, label_lengths: tf.Tensor) -> tf.SparseTensor:
-    """Returns the labels in the form that TensorFlow's fast CPU kernel reads."""
-    positions = tf.where(tf.sequence_mask(label_lengths, tf.shape(labels)[1]))
-    values = tf.gather_nd(labels, positions)
-    return tf.SparseTensor(positions, values, tf.shape(labels, out_type=tf.int64))
+    axis = 1 if op.get_attr("time_major") else 0
+    shape = [1, 1, 1]
+    shape[axis] = -1
+    by_logits = tf.cast(tf.reshape(by_loss, shape), gradient.dtype) * gradient
+    return [by_logits, None, None, None]

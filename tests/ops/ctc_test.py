@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ds2_tf.ops import ctc
+from ds2_tf.native import ops as native
+from ds2_tf.ops import ctc, ctc_portable
 
 
 def collapse(path):
@@ -39,7 +40,7 @@ def loss(logits, logit_lengths, labels):
     )
 
 
-def test_equals_the_enumeration_of_all_paths():
+def test_equals_the_enumeration_of_all_paths(way):
     generator = np.random.default_rng(0)
     labels = [[1, 2], [1, 1], [2], [], [3, 1, 3], [], [2, 2, 2]]
     lengths = [4, 3, 1, 5, 3, 0, 5]
@@ -51,7 +52,7 @@ def test_equals_the_enumeration_of_all_paths():
         )
 
 
-def test_gradient_equals_finite_differences_of_the_enumeration():
+def test_gradient_equals_finite_differences_of_the_enumeration(way):
     generator = np.random.default_rng(1)
     logits = generator.normal(0, 1, (2, 3, 3))
     labels, lengths = [[1, 2], []], [3, 2]
@@ -68,7 +69,7 @@ def test_gradient_equals_finite_differences_of_the_enumeration():
         np.testing.assert_allclose(gradient[b, t, v], (high - low) / 2e-5, atol=1e-4)
 
 
-def test_padding_has_no_influence():
+def test_padding_has_no_influence(way):
     generator = np.random.default_rng(2)
     logits = generator.normal(size=(2, 6, 5)).astype(np.float32)
     labels, lengths = [[1, 2], [4]], [6, 3]
@@ -89,11 +90,54 @@ def test_padding_has_no_influence():
 )
 def test_repeats_need_a_blank_between_them(labels, needed):
     row = tf.constant([[*labels, 9, 9]], tf.int32)
-    assert ctc.required_frames(row, tf.constant([len(labels)])).numpy().tolist() == [needed]
+    assert ctc_portable.required_frames(row, tf.constant([len(labels)])).numpy().tolist() == [
+        needed
+    ]
 
 
-def test_labels_that_do_not_fit_name_their_rows():
+def test_labels_that_do_not_fit_name_their_rows(way):
     logits = np.zeros((3, 3, 4), np.float32)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="these batch rows") as error:
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
         loss(logits, [3, 3, 1], [[1, 2], [1, 1, 2], [1, 2]])
-    assert str(error.value).endswith("than there are:'\n1, 2")
+    expected = {
+        "native": "the labels need more frames than there are in batch rows 1, 2",
+        "portable": "than there are:'\n1, 2",
+    }
+    assert expected[way] in str(error.value)
+
+
+def test_no_second_derivative(way):
+    if way == "portable":
+        pytest.skip("TensorFlow's own kernel says it in its own words")
+    x = tf.zeros([1, 3, 4])
+    with pytest.raises(LookupError, match="can be differentiated once only"):  # noqa: PT012
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                total = tf.reduce_sum(loss(x, [3], [[1, 2]]))
+            gradient = inner.gradient(total, x)
+        outer.gradient(gradient, x)
+
+
+@pytest.mark.parametrize("time_major", [False, True])
+def test_the_native_op_takes_both_layouts_any_blank_and_tolerates_on_demand(time_major):
+    operations = native.load()
+    if operations is None:
+        pytest.skip("no C++ compiler")
+    generator = np.random.default_rng(5)
+    logits = generator.normal(size=(3, 6, 5)).astype(np.float32)
+    lengths = tf.constant([6, 2, 0])
+    labels, label_lengths = tf.constant([[0, 1], [3, 3], [0, 0]]), tf.constant([2, 2, 0])
+    given = logits.transpose(1, 0, 2) if time_major else logits
+    found, gradient = operations.ds2_ctc_loss(
+        given, lengths, labels, label_lengths, time_major=time_major, blank=4, infeasible="zero"
+    )
+    shifted = np.roll(logits, 1, axis=2)  # the blank comes first, label 0 becomes 1
+    expected = loss(shifted[:1], [6], [[1, 2]])
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-6)
+    assert np.isinf(found[1])
+    assert found[2] == 0
+    gradient = gradient.numpy().transpose(1, 0, 2) if time_major else gradient.numpy()
+    assert gradient[0].any()
+    assert not gradient[1:].any()

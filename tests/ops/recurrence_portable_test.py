@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ds2_tf.ops import recurrence
+from ds2_tf.ops import recurrence_portable
 from ds2_tf.ops.cells import CELLS
 
 
@@ -30,7 +30,7 @@ def test_gradient_equals_automatic_differentiation(cell, num_frames):
     weights = tf.constant(generator.normal(0, 1, (2, units, size)))
     outer = tf.constant(generator.normal(size=(num_frames, 2, 3, units)))
     results = []
-    for function in (recurrence.recurrence, automatic):
+    for function in (recurrence_portable.recurrence, automatic):
         with tf.GradientTape() as tape:
             tape.watch([projected, weights])
             states = function(cell, projected, weights)
@@ -45,12 +45,14 @@ def test_gradient_equals_automatic_differentiation(cell, num_frames):
 def test_values_clip_at_20(name):
     cell = CELLS[name]
     projected = tf.fill([1, 1, 1, cell.num_gates], 1000.0)
-    states = recurrence.recurrence(cell, projected, tf.zeros([1, 1, cell.num_gates]))
+    states = recurrence_portable.recurrence(cell, projected, tf.zeros([1, 1, cell.num_gates]))
     assert states.numpy().item() == 20
 
 
 def test_no_frames_and_no_utterances(cell):
     weights = tf.zeros([2, 3, 3 * cell.num_gates])
     for shape in ((0, 2, 4), (5, 2, 0)):
-        states = recurrence.recurrence(cell, tf.zeros([*shape, 3 * cell.num_gates]), weights)
+        states = recurrence_portable.recurrence(
+            cell, tf.zeros([*shape, 3 * cell.num_gates]), weights
+        )
         assert states.shape == (*shape, 3)

@@ -1,0 +1,1 @@
+"""C++ and CUDA: the algorithms, free of TensorFlow, and the operations around them."""

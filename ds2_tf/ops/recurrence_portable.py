@@ -1,0 +1,113 @@
+"""The recurrence of Deep Speech 2 with a gradient of its own.
+
+The cells' products with the weights of the input are computed before, for all frames at once; what
+is left, frame after frame, is one product with the previous output. The gradient walks back with
+one product a frame, too: all that depends on the forward pass alone is computed for all frames at
+once.
+"""
+
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from ds2_tf.ops.cells import Cell
+
+
+def recurrence(cell: Cell, projected: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """Runs D independent recurrences side by side, from a state of zeros.
+
+    Args:
+      cell: one of `cells.CELLS`.
+      projected: [T, D, B, G] float, the inputs times their weights. No mask is applied: a
+        sequence's padding follows its frames and cannot reach them.
+      weights: [D, H, G] float, the recurrent weights U of each direction.
+
+    Returns:
+      The outputs h [T, D, B, H]. First derivatives only.
+    """
+
+    @tf.custom_gradient
+    def run(projected: tf.Tensor, weights: tf.Tensor) -> tuple[tf.Tensor, Callable]:
+        states = _forward(cell, projected, weights)
+
+        def gradient(by_output: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            return _backward(cell, projected, weights, states, by_output)
+
+        return _outputs(cell, states), gradient
+
+    return run(projected, weights)
+
+
+def _forward(cell: Cell, projected: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """Returns the states [T, D, B, S]."""
+    num_frames = tf.shape(projected)[0]
+    size = cell.num_states * weights.shape[1]
+    state_shape = [projected.shape[1], projected.shape[2], size]
+    inputs = tf.TensorArray(projected.dtype, num_frames).unstack(projected)
+    states = tf.TensorArray(projected.dtype, num_frames, element_shape=state_shape)
+    start = tf.zeros([tf.shape(weights)[0], tf.shape(projected)[2], size], projected.dtype)
+    start = tf.ensure_shape(start, state_shape)
+
+    def step(
+        t: tf.Tensor, state: tf.Tensor, states: tf.TensorArray
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.TensorArray]:
+        recurrent = tf.matmul(_outputs(cell, state), weights)
+        state = cell.step(inputs.read(t), recurrent, state)
+        return t + 1, state, states.write(t, state)
+
+    *_, states = tf.while_loop(
+        lambda t, *_: t < num_frames,
+        step,
+        (tf.constant(0), start, states),
+    )
+    return states.stack()
+
+
+def _backward(
+    cell: Cell,
+    projected: tf.Tensor,
+    weights: tf.Tensor,
+    states: tf.Tensor,
+    by_output: tf.Tensor,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the gradients for `projected` and `weights`, given that of the outputs."""
+    num_frames = tf.shape(projected)[0]
+    previous = tf.concat([tf.zeros_like(states[:1]), states[:-1]], 0)
+    outputs = _outputs(cell, previous)
+    recurrent = tf.einsum("tdbh,dhg->tdbg", outputs, weights)
+    coefficients = cell.coefficients(projected, recurrent, previous)
+    coefficients_of = tf.TensorArray(states.dtype, num_frames).unstack(coefficients)
+    by_output_of = tf.TensorArray(states.dtype, num_frames).unstack(by_output)
+    totals = tf.TensorArray(states.dtype, num_frames, element_shape=states.shape[1:])
+    start = tf.ensure_shape(tf.zeros(tf.shape(states)[1:], states.dtype), states.shape[1:])
+
+    def step(
+        t: tf.Tensor, from_later: tf.Tensor, totals: tf.TensorArray
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.TensorArray]:
+        total = from_later + _as_state(cell, by_output_of.read(t))
+        pulled = cell.pull_back(coefficients_of.read(t), total)
+        through_weights = tf.matmul(pulled.recurrent, weights, transpose_b=True)
+        to_earlier = pulled.state + _as_state(cell, through_weights)
+        return t - 1, to_earlier, totals.write(t, total)
+
+    *_, totals = tf.while_loop(
+        lambda t, *_: t >= 0,
+        step,
+        (num_frames - 1, start, totals),
+    )
+    pulled = cell.pull_back(coefficients, totals.stack())
+    return pulled.projected, tf.einsum("tdbh,tdbg->dhg", outputs, pulled.recurrent)
+
+
+def _outputs(cell: Cell, states: tf.Tensor) -> tf.Tensor:
+    """Returns the outputs h [..., H] of states [..., S]."""
+    if cell.num_states == 1:
+        return states
+    return states[..., : states.shape[-1] // cell.num_states]
+
+
+def _as_state(cell: Cell, by_output: tf.Tensor) -> tf.Tensor:
+    """Returns a gradient [..., H] of the output as one of the state [..., S]."""
+    if cell.num_states == 1:
+        return by_output
+    return tf.concat([by_output, *[tf.zeros_like(by_output)] * (cell.num_states - 1)], -1)
