@@ -55,12 +55,8 @@ def get_config(row: str = "") -> ConfigDict:
                 "batch_norm": True,
                 "dropout": 0.0,
             },
-            "data": {"train": "", "dev": "", "allow": ()},
             "batches": {"batch_size": 512, "sorted_epochs": 1},
             "augment": {"noise_share": 0.4, "noise_manifest": ""},
-            "optimizer": {"name": "sgd", "momentum": 0.99, "clip_norm": 400.0},
-            "schedule": {"learning_rate": 3e-4, "anneal": 1.2, "warmup_steps": 0},
-            "training": {"num_epochs": 20, "seed": 0, "precision": "float32"},
         }
     )
     if size == "small":
