@@ -7,7 +7,7 @@ runs in a process of its own, which may have another environment.
 Examples:
   python -m tools.bench_ctc --threads=2
   python -m tools.bench_ctc --torch_python=/opt/torch/bin/python --threads=1 --json=ctc.json
-  python -m tools.bench_ctc --cases=characters --repetitions=11
+  python -m tools.bench_ctc --cases=characters --nodense --repetitions=11
 """
 
 from absl import flags
@@ -20,6 +20,7 @@ _CASES = flags.DEFINE_list("cases", [*_KNOWN], "What to measure.")
 _TORCH = flags.DEFINE_string("torch_python", "", "A Python with PyTorch; by default this one.")
 _REPETITIONS = flags.DEFINE_integer("repetitions", 7, "Measurements to take the median of.", 1)
 _THREADS = flags.DEFINE_integer("threads", 0, "CPU threads; 0 leaves the number alone.", 0)
+_DENSE = flags.DEFINE_bool("dense", True, "Measure the slow ones too, which take dense labels.")
 _JSON = flags.DEFINE_string("json", "", "File to write the results to.")
 
 
@@ -41,7 +42,7 @@ def main(arguments: list[str]) -> int:
     with torch_client.start(_TORCH.value, _THREADS.value) as torch:
         for name in _CASES.value:
             case = ctc_costs.CASES[name]
-            results = ctc_costs.measure(case, _REPETITIONS.value, torch)
+            results = ctc_costs.measure(case, _REPETITIONS.value, torch, dense=_DENSE.value)
             print(contest.table(str(case), results), flush=True)
             rows += contest.rows(str(case), results)
     if _JSON.value:

@@ -68,9 +68,21 @@ class _Layout(NamedTuple):
 
 
 def measure(
-    case: Case, repetitions: int, torch: TorchClient | None, num_checked: int = 2
+    case: Case,
+    repetitions: int,
+    torch: TorchClient | None,
+    *,
+    dense: bool = True,
+    num_checked: int = 2,
 ) -> list[Result]:
-    """Returns the results of all contenders, ours first; gradients of some utterances are checked.
+    """Returns the results of all contenders, ours first.
+
+    Args:
+      case: sizes.
+      repetitions: rounds.
+      torch: PyTorch's process, if there is one.
+      dense: whether the slow ones, which take dense labels, are contenders.
+      num_checked: utterances whose gradients are compared with float64.
 
     Raises:
       UserError: the native operations can't be used here.
@@ -83,9 +95,10 @@ def measure(
     labels = generator.integers(1, case.symbols, (case.batch_size, case.num_labels), np.int32)
     exact = ctc_reference.gradient(logits[:num_checked], labels[:num_checked])
     errors: dict[str, float] = {}
+    contenders = {n: c for n, c in _CONTENDERS.items() if dense or n not in _DENSE}
     timers = {
         name: _timer(name, _work(loss, layout.apply(logits), labels), layout, exact, errors)
-        for name, (loss, layout) in _CONTENDERS.items()
+        for name, (loss, layout) in contenders.items()
     }
     with _torch_work(torch, logits, labels) as torch_timer:
         if torch is not None and torch_timer is not None:
@@ -93,10 +106,10 @@ def measure(
             by_logits = torch.gradient(_TORCH, num_checked).swapaxes(0, 1)
             errors[_TORCH] = float(np.abs(by_logits - exact).max())
         times = contest.in_turn(timers, repetitions)
-    ours = next(iter(_CONTENDERS))
+    ours = next(iter(contenders))
     return [
         Result(name, times.get(name), errors.get(name), is_ours=name == ours)
-        for name in (*_CONTENDERS, _TORCH)
+        for name in (*contenders, _TORCH)
     ]
 
 
@@ -185,3 +198,4 @@ _CONTENDERS: dict[str, tuple[LossFunction, _Layout]] = {
     "tf.nn.ctc_loss dense": (_dense, _Layout(time_major=True)),
     "keras.ops.ctc_loss": (_keras, _Layout()),
 }
+_DENSE = ("tf.nn.ctc_loss dense", "keras.ops.ctc_loss")
