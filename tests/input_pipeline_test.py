@@ -438,6 +438,12 @@ def test_rows_are_named_for_messages(tones, tmp_path):
     assert named == f"{tmp_path}/m.jsonl:4 {tmp_path}/3.wav; {tmp_path}/m.jsonl:1 {tmp_path}/0.wav"
 
 
+def test_messages_name_four_rows_at_most(tones):
+    named = make(tones).name_rows([0, 1, PADDING_ROW, 2, 3]).split("; ")
+    assert [row.split("/")[-1] for row in named] == ["0.wav", "1.wav", "2.wav", "3.wav"]
+    assert make(tones).name_rows(range(10)).split("; ") == [*named, "and 6 more"]
+
+
 def test_pad():
     padded, lengths = pad([np.array([1, 2]), np.array([]), np.array([3])], np.int32)
     np.testing.assert_array_equal(padded, [[1, 2], [0, 0], [3, 0]])

@@ -31,11 +31,11 @@ LAYERS = {
         5 * 4,
     ),
     "conv with bias": (
-        lambda: SequenceConv2D(3, (1, 1), (2, 1), use_bias=True),
+        lambda: SequenceConv2D(3, (3, 1), (2, 1), use_bias=True),
         IMAGES,
         2,
-        0,
-        2 * (2 * 3) * 9,
+        1,
+        2 * (3 * 2 * 3) * 9,
         9 * 3,
     ),
     # Gates times (inputs plus units) times units.
