@@ -104,9 +104,10 @@ def test_a_full_disk_leaves_nothing_behind(run, tmp_path, monkeypatch):
     monkeypatch.setattr(np, "savez", disk_full)
     with pytest.raises(UserError) as error:
         averaging.write(run, averaging.last_checkpoints(run, 3), tmp_path / "average")
-    assert str(error.value) == (
-        f"{tmp_path}/average: cannot be written (No space left on device); choose a folder you may "
-        "write to, with room"
+    message = str(error.value)
+    assert message.startswith(f"{tmp_path}/")
+    assert message.endswith(
+        "cannot be written (No space left on device); make room, then start again"
     )
     assert os.listdir(tmp_path) == ["run"]
 
