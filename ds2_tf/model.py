@@ -59,6 +59,24 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         """Rejects shapes that contradict each other."""
+        self._check_convolutions()
+        for name in ("rnn_layers", "rnn_units", "dense_units"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be >= 1. Received: {getattr(self, name)}")
+        for name in ("lookahead", "dense_layers"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must be >= 0. Received: {getattr(self, name)}")
+        if self.cell not in CELLS:
+            raise ValueError(f"cell must be one of {(*CELLS,)}. Received: {self.cell!r}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout must lie in [0, 1). Received: {self.dropout}")
+        if self.lookahead and self.bidirectional:
+            raise ValueError(
+                "lookahead is for forward-only models; bidirectional ones hear all that follows. "
+                f"Received: lookahead={self.lookahead}, bidirectional=True"
+            )
+
+    def _check_convolutions(self) -> None:
         if not len(self.conv_channels) == len(self.conv_kernels) == len(self.conv_strides):
             raise ValueError(
                 "conv_channels, conv_kernels and conv_strides must be equally long. Received: "
@@ -72,14 +90,6 @@ class ModelConfig:
                 "with conv_dims=1 kernels and strides are (time, 1). Received: "
                 f"{self.conv_kernels}, {self.conv_strides}"
             )
-        for name in ("rnn_layers", "rnn_units", "dense_units"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be >= 1. Received: {getattr(self, name)}")
-        for name in ("lookahead", "dense_layers"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must be >= 0. Received: {getattr(self, name)}")
-        if self.cell not in CELLS:
-            raise ValueError(f"cell must be one of {(*CELLS,)}. Received: {self.cell!r}")
         if any(size < 1 or size % 2 == 0 for kernel in self.conv_kernels for size in kernel):
             raise ValueError(f"conv_kernels must be odd. Received: {self.conv_kernels}")
         if min((*self.conv_channels, *sum(self.conv_strides, ())), default=1) < 1:
@@ -87,12 +97,11 @@ class ModelConfig:
                 "conv_channels and conv_strides must be >= 1. Received: "
                 f"{self.conv_channels}, {self.conv_strides}"
             )
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must lie in [0, 1). Received: {self.dropout}")
-        if self.lookahead and self.bidirectional:
+        sizes = zip(sum(self.conv_kernels, ()), sum(self.conv_strides, ()), strict=True)
+        if any(kernel < stride for kernel, stride in sizes):
             raise ValueError(
-                "lookahead is for forward-only models; bidirectional ones hear all that follows. "
-                f"Received: lookahead={self.lookahead}, bidirectional=True"
+                "a kernel smaller than its stride would leave out frames or bins. Received: "
+                f"conv_kernels={self.conv_kernels}, conv_strides={self.conv_strides}"
             )
 
     @property

@@ -142,6 +142,7 @@ def test_output_frames_follow_the_strides():
     ("settings", "message"),
     [
         ({"conv_channels": (32,)}, r"must be equally long. Received: 1, 2, 2"),
+        ({"conv_strides": ((13, 2), (1, 2))}, "would leave out frames or bins. Received: "),
         ({"rnn_layers": 0}, r"rnn_layers must be >= 1. Received: 0"),
         ({"dropout": 1.0}, r"dropout must lie in \[0, 1\). Received: 1.0"),
         ({"lookahead": 3}, r"Received: lookahead=3, bidirectional=True"),
