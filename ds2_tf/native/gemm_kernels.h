@@ -54,7 +54,6 @@ struct Kernels {
   }
   int64_t Panels(int64_t num_columns) const { return (num_columns + columns - 1) / columns; }
   int64_t PaddedRows(int64_t num_rows) const { return (num_rows + rows - 1) / rows * rows; }
-  int64_t PaddedColumns(int64_t num_columns) const { return Panels(num_columns) * columns; }
 };
 
 // Returns the kernels for a precision with the instructions of `set`, which the processor must

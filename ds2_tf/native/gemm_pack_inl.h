@@ -1,7 +1,8 @@
 // Packs the operands of a product. No include guard: see for_each_instruction_set.h.
 //
-// `Format` says how floats become words: `kValues` of them make one, `AlongDepth` takes them from
-// one row and `AcrossDepth` one from each of `kValues` rows.
+// `Format` says how floats become words: `kValues` of them make one, `Along` takes them from one
+// row of memory, `Across` one from each of `kValues` rows. Both return a vector of words and put
+// zeros where there are no values.
 
 #include <algorithm>
 #include <utility>
@@ -16,23 +17,25 @@
 namespace ds2 {
 namespace DS2_SET {
 
-// Operands whose memory lies the other way are turned in squares of this size.
-constexpr int kSquare = kLanes;
-
+// Operands whose memory lies the other way are turned square by square.
 struct Square {
-  alignas(4 * kLanes) uint32_t rows[kSquare][kSquare];
+  Vector rows[kLanes];
 };
 
 DS2_INLINE void Transpose(Square* square) {
 #if DS2_LANES == 16
   __m512 r[16], t[16];
-  for (int i = 0; i < 16; ++i) r[i] = _mm512_load_ps(square->rows[i]);
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) r[i] = (__m512)square->rows[i];
+#pragma GCC unroll 8
   for (int i = 0; i < 16; i += 2) {
     t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
     t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
   }
   // Afterwards r[4 g + c] has column 4 l + c of rows 4 g ... 4 g + 3 in its quarter l.
+#pragma GCC unroll 4
   for (int i = 0; i < 16; i += 4) {
+#pragma GCC unroll 2
     for (int j = 0; j < 2; ++j) {
       const __m512d a = _mm512_castps_pd(t[i + j]);
       const __m512d b = _mm512_castps_pd(t[i + j + 2]);
@@ -40,31 +43,38 @@ DS2_INLINE void Transpose(Square* square) {
       r[i + 2 * j + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
     }
   }
+#pragma GCC unroll 4
   for (int c = 0; c < 4; ++c) {
     const __m512 even0 = _mm512_shuffle_f32x4(r[c], r[4 + c], 0x88);
     const __m512 odd0 = _mm512_shuffle_f32x4(r[c], r[4 + c], 0xdd);
     const __m512 even1 = _mm512_shuffle_f32x4(r[8 + c], r[12 + c], 0x88);
     const __m512 odd1 = _mm512_shuffle_f32x4(r[8 + c], r[12 + c], 0xdd);
-    _mm512_store_ps(square->rows[c], _mm512_shuffle_f32x4(even0, even1, 0x88));
-    _mm512_store_ps(square->rows[4 + c], _mm512_shuffle_f32x4(odd0, odd1, 0x88));
-    _mm512_store_ps(square->rows[8 + c], _mm512_shuffle_f32x4(even0, even1, 0xdd));
-    _mm512_store_ps(square->rows[12 + c], _mm512_shuffle_f32x4(odd0, odd1, 0xdd));
+    square->rows[c] = (Vector)_mm512_shuffle_f32x4(even0, even1, 0x88);
+    square->rows[4 + c] = (Vector)_mm512_shuffle_f32x4(odd0, odd1, 0x88);
+    square->rows[8 + c] = (Vector)_mm512_shuffle_f32x4(even0, even1, 0xdd);
+    square->rows[12 + c] = (Vector)_mm512_shuffle_f32x4(odd0, odd1, 0xdd);
   }
 #else
-  for (int i = 0; i < kSquare; ++i) {
-    for (int j = 0; j < i; ++j) std::swap(square->rows[i][j], square->rows[j][i]);
+  for (int i = 0; i < kLanes; ++i) {
+    for (int j = 0; j < i; ++j) {
+      const float value = square->rows[i][j];
+      square->rows[i][j] = square->rows[j][i];
+      square->rows[j][i] = value;
+    }
   }
 #endif
 }
 
+// Writes the corner of a square that belongs to the operand.
 DS2_INLINE void StoreSquare(const Square& square, int64_t num_rows, int64_t num_columns,
                             uint32_t* to, int64_t stride) {
-  for (int64_t i = 0; i < num_rows; ++i) {
-    if (num_columns == kSquare) {
-      std::copy_n(square.rows[i], kSquare, to + i * stride);
-    } else {
-      std::copy_n(square.rows[i], num_columns, to + i * stride);
-    }
+  if (num_rows >= kLanes && num_columns >= kLanes) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kLanes; ++i) Store(square.rows[i], to + i * stride);
+    return;
+  }
+  for (int64_t i = 0; i < std::min<int64_t>(num_rows, kLanes); ++i) {
+    StoreSome(square.rows[i], to + i * stride, num_columns);
   }
 }
 
@@ -74,25 +84,31 @@ DS2_TARGET void PackLeft(const Kernels& kernels, const Source& source, int64_t o
   const int64_t num_words = kernels.Words(depth);
   if (!source.depth_is_rows) {
     for (int64_t i = 0; i < outer; ++i) {
-      Format::AlongDepth(source.data + i * source.stride, depth, words + i * stride, num_words);
+      const float* row = source.data + i * source.stride;
+      for (int64_t w = 0; w < num_words; w += kLanes) {
+        const int64_t k = w * Format::kValues;
+        StoreSome(Format::Along(row + k, depth - k), words + i * stride + w, num_words - w);
+      }
     }
     return;
   }
-  // Along memory's rows, which the processor fetches ahead.
-  for (int64_t w = 0; w < num_words; w += kSquare) {
-    const int64_t width = std::min<int64_t>(kSquare, num_words - w);
-    for (int64_t i = 0; i < outer; i += kSquare) {
-      Square square = {};
-      const int64_t height = std::min<int64_t>(kSquare, outer - i);
-      for (int64_t j = 0; j < width; ++j) {
-        const int64_t k = (w + j) * Format::kValues;
-        if (k < depth) {
-          Format::AcrossDepth(source.data + k * source.stride + i, source.stride, depth - k, height,
-                              square.rows[j]);
+  // In strips: long enough stretches of memory's rows for the processor to fetch ahead, few enough
+  // rows of the packed operand to stay in the first-level cache.
+  constexpr int64_t kStrip = 128;
+  for (int64_t strip = 0; strip < outer; strip += kStrip) {
+    const int64_t end = std::min(outer, strip + kStrip);
+    for (int64_t w = 0; w < num_words; w += kLanes) {
+      for (int64_t i = strip; i < end; i += kLanes) {
+        Square square;
+#pragma GCC unroll 16
+        for (int j = 0; j < kLanes; ++j) {
+          const int64_t k = (w + j) * Format::kValues;
+          square.rows[j] = Format::Across(source.data + k * source.stride + i, source.stride,
+                                          depth - k, outer - i);
         }
+        Transpose(&square);
+        StoreSquare(square, outer - i, num_words - w, words + i * stride + w, stride);
       }
-      Transpose(&square);
-      StoreSquare(square, height, width, words + i * stride + w, stride);
     }
   }
 }
@@ -102,31 +118,28 @@ DS2_TARGET void PackPanel(const Kernels& kernels, const Source& source, int64_t 
                           int64_t depth, uint32_t* panel) {
   const int64_t num_words = kernels.Words(depth);
   const int64_t columns = kernels.columns;
-  if (outer < columns) std::fill_n(panel, num_words * columns, 0);
   if (source.depth_is_rows) {
     for (int64_t w = 0; w < num_words; ++w) {
       const int64_t k = w * Format::kValues;
-      if (k < depth) {
-        Format::AcrossDepth(source.data + k * source.stride, source.stride, depth - k, outer,
-                            panel + w * columns);
-      } else {
-        std::fill_n(panel + w * columns, columns, 0);
+      for (int64_t j = 0; j < columns; j += kLanes) {
+        Store(Format::Across(source.data + k * source.stride + j, source.stride, depth - k,
+                             outer - j),
+              panel + w * columns + j);
       }
     }
     return;
   }
-  for (int64_t j = 0; j < outer; j += kSquare) {
-    const int64_t width = std::min<int64_t>(kSquare, outer - j);
-    for (int64_t w = 0; w < num_words; w += kSquare) {
-      Square square = {};
-      const int64_t height = std::min<int64_t>(kSquare, num_words - w);
+  for (int64_t j = 0; j < columns; j += kLanes) {
+    for (int64_t w = 0; w < num_words; w += kLanes) {
       const int64_t k = w * Format::kValues;
-      for (int64_t i = 0; i < width; ++i) {
-        Format::AlongDepth(source.data + (j + i) * source.stride + k,
-                           std::max<int64_t>(0, depth - k), square.rows[i], height);
+      Square square;
+#pragma GCC unroll 16
+      for (int i = 0; i < kLanes; ++i) {
+        square.rows[i] =
+            Format::Along(source.data + (j + i) * source.stride + k, j + i < outer ? depth - k : 0);
       }
       Transpose(&square);
-      StoreSquare(square, height, width, panel + w * columns + j, columns);
+      StoreSquare(square, num_words - w, kLanes, panel + w * columns + j, columns);
     }
   }
 }

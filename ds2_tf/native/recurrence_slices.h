@@ -56,7 +56,7 @@ struct SliceBuffers {
       // Rows at a power of two from each other would share a few sets of the cache.
       : left_stride(kernels.Words(depth) + 16),
         left(kernels.PaddedRows(slice_rows) * left_stride),
-        product_stride(kernels.PaddedColumns(columns) + 16),
+        product_stride((columns + 15) / 16 * 16 + 16),
         product(slice_rows * product_stride),
         panel(kernels.Words(depth) * kernels.columns),
         weights(kernels.Panels(columns) * panel) {}
@@ -111,7 +111,8 @@ struct RecurrencePass {
   void MultiplyByWeights(int64_t rows, const uint32_t* left, const uint32_t* weights,
                          float* product) const {
     for (int64_t j = 0; j < columns; j += kernels.columns) {
-      kernels.multiply(rows, kernels.columns, kernels.Words(depth), left, sizes.left_stride,
+      const int64_t width = std::min<int64_t>(kernels.columns, columns - j);
+      kernels.multiply(rows, width, kernels.Words(depth), left, sizes.left_stride,
                        weights + j / kernels.columns * sizes.panel, product + j,
                        sizes.product_stride, false);
     }

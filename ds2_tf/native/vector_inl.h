@@ -19,21 +19,20 @@ DS2_INLINE Vector Load(const float* from) {
   return x;
 }
 
-DS2_INLINE void Store(const Vector& x, float* to) { std::memcpy(to, &x, sizeof(x)); }
+DS2_INLINE void Store(const Vector& x, void* to) { std::memcpy(to, &x, sizeof(x)); }
 
-// The first `count` lanes, the others 0; all if `count` exceeds their number.
+// The first `count` lanes, the others 0; all if `count` exceeds their number, none if it is
+// negative.
 DS2_INLINE Vector LoadSome(const float* from, int64_t count) {
   if (count >= kLanes) return Load(from);
-  float lanes[kLanes] = {};
-  for (int64_t i = 0; i < count; ++i) lanes[i] = from[i];
-  return Load(lanes);
+  Vector x = {};
+  if (count > 0) std::memcpy(&x, from, count * sizeof(float));
+  return x;
 }
 
-DS2_INLINE void StoreSome(const Vector& x, float* to, int64_t count) {
+DS2_INLINE void StoreSome(const Vector& x, void* to, int64_t count) {
   if (count >= kLanes) return Store(x, to);
-  float lanes[kLanes];
-  Store(x, lanes);
-  for (int64_t i = 0; i < count; ++i) to[i] = lanes[i];
+  if (count > 0) std::memcpy(to, &x, count * sizeof(float));
 }
 
 // Rounds to the nearest bfloat16, ties to even; NaN stays NaN.
