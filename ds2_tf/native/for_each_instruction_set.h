@@ -2,8 +2,8 @@
 // DS2_KERNELS as the path of the file, then include this one.
 //
 // The file finds DS2_SET (a namespace's name), DS2_INSTRUCTION_SET (its number), DS2_TARGET (an
-// attribute for every function that computes) and DS2_LANES (floats in a vector). Attributes instead
-// of compiler flags: one library runs everywhere and chooses at run time.
+// attribute for every function that computes) and DS2_LANES (floats in a vector). Attributes take
+// the place of compiler flags: one library runs everywhere and chooses at run time.
 
 #if defined(__x86_64__)
 
