@@ -148,7 +148,8 @@ Workspace DftConv::Plan::Divide(const Needs& needs, void* memory, size_t* bytes)
   workspace.tiles = allocator.Allocate<Tile>(max_tiles);
   const auto allocate = [&](bool needed, int64_t num_blocks) -> Spectra {
     if (!needed) return {nullptr, 0};
-    // An odd number of complex vectors, so that a block's points lie in different sets of the cache.
+    // An odd number of complex vectors, so that a block's points lie in different sets of the
+    // cache.
     const int64_t point_floats = (num_blocks | 1) * 2 * functions.width;
     // The vectors of a tile that shares its block reach into the next block: one past the end.
     const int64_t count = geometry.num_points() * point_floats + functions.width;
@@ -192,8 +193,8 @@ void DftConv::Plan::LoadTensor(const Planes& planes, const float* tensor, const 
                                const Tile* tiles, int64_t num_tiles, int64_t first, int64_t count,
                                const Spectra& spectra, const Parallel& parallel) const {
   parallel.run(planes.num_tasks(num_tiles), [&](int64_t task) {
-    functions.load_tensor(geometry, planes, tensor, lengths, tiles, num_tiles, task, first, count,
-                         spectra);
+    functions.load_tensor(geometry, planes, tensor, lengths, tiles, num_tiles, task, first,
+                          count, spectra);
   });
 }
 
@@ -201,8 +202,7 @@ void DftConv::Plan::StoreTensor(const Planes& planes, float* tensor, const int32
                                 const Tile* tiles, int64_t num_tiles, const Spectra& spectra,
                                 const Parallel& parallel) const {
   parallel.run(planes.num_tasks(num_tiles), [&](int64_t task) {
-    functions.store_tensor(geometry, planes, tensor, lengths, tiles, num_tiles, task,
-                          spectra);
+    functions.store_tensor(geometry, planes, tensor, lengths, tiles, num_tiles, task, spectra);
   });
 }
 
@@ -304,8 +304,7 @@ void DftConv::Gradients(const float* x, const int32_t* lengths, const float* ker
       const float* gradients = workspace.outputs.at(point);
       if (x_gradient != nullptr) {
         functions.multiply(plan.outputs, plan.inputs, count, gradients,
-                           workspace.kernel.at(point),
-                           workspace.input_gradients.at(point));
+                           workspace.kernel.at(point), workspace.input_gradients.at(point));
       }
       if (kernel_gradient != nullptr) {
         functions.accumulate(plan.inputs, plan.outputs, count, workspace.inputs.at(point),

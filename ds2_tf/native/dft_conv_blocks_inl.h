@@ -31,19 +31,16 @@ DS2_INLINE Group GroupOf(const Geometry& geometry, const Spectra& spectra, int64
           geometry.frequency_fft.size};
 }
 
-DS2_INLINE Points PointsAt(float* data, int64_t block, int64_t step) {
-  float* const real = data + block * 2 * kLanes;
-  return {real, real + kLanes, step};
+template <bool kSwapped>
+DS2_INLINE Points<kSwapped> RowOf(const Group& group, int64_t block, int64_t k) {
+  return {group.data + k * group.row_points * group.point_floats + block * 2 * kLanes,
+          group.point_floats};
 }
 
-DS2_INLINE Points RowOf(const Group& group, int64_t block, int64_t k) {
-  return PointsAt(group.data + k * group.row_points * group.point_floats, block,
-                  group.point_floats);
-}
-
-DS2_INLINE Points ColumnOf(const Group& group, int64_t block, int64_t f) {
-  return PointsAt(group.data + f * group.point_floats, block,
-                  group.row_points * group.point_floats);
+template <bool kSwapped>
+DS2_INLINE Points<kSwapped> ColumnOf(const Group& group, int64_t block, int64_t f) {
+  return {group.data + f * group.point_floats + block * 2 * kLanes,
+          group.row_points * group.point_floats};
 }
 
 // Transforms frames [2 * half, kGroupLanes], of which those from `num_frames` on are zero, into
@@ -54,7 +51,7 @@ DS2_TARGET void TransformColumn(const Geometry& geometry, const float* frames, i
   for (int64_t i = 0; i < group.num_blocks; ++i) {
     const Frames<const float> block_frames = {frames + i * kLanes, num_frames, geometry.half(),
                                               geometry.twist};
-    RunFft(geometry.time_fft, block_frames, ColumnOf(group, i, f), scratch);
+    RunFft<false>(geometry.time_fft, block_frames, ColumnOf<false>(group, i, f), scratch);
   }
 }
 
@@ -65,7 +62,7 @@ DS2_TARGET void RestoreColumn(const Geometry& geometry, const Group& group, int6
   for (int64_t i = 0; i < group.num_blocks; ++i) {
     const Frames<float> block_frames = {frames + i * kLanes, num_frames, geometry.half(),
                                         geometry.twist};
-    RunFft(geometry.time_fft, Swapped(ColumnOf(group, i, f)), block_frames, scratch);
+    RunFft<true>(geometry.time_fft, ColumnOf<true>(group, i, f), block_frames, scratch);
   }
 }
 
@@ -74,8 +71,8 @@ DS2_TARGET void TransformRows(const Geometry& geometry, int64_t num_columns, con
   float scratch[4 * kMaxFrequencyPoints * kLanes];
   for (int64_t k = 0; k < geometry.half(); ++k) {
     for (int64_t i = 0; i < group.num_blocks; ++i) {
-      const Points row = RowOf(group, i, k);
-      RunFft(geometry.frequency_fft, Head{row, num_columns}, row, scratch);
+      const Points<false> row = RowOf<false>(group, i, k);
+      RunFft<false>(geometry.frequency_fft, Head<false>{row, num_columns}, row, scratch);
     }
   }
 }
@@ -85,8 +82,8 @@ DS2_TARGET void RestoreRows(const Geometry& geometry, int64_t num_columns, const
   float scratch[4 * kMaxFrequencyPoints * kLanes];
   for (int64_t k = 0; k < geometry.half(); ++k) {
     for (int64_t i = 0; i < group.num_blocks; ++i) {
-      const Points row = Swapped(RowOf(group, i, k));
-      RunFft(geometry.frequency_fft, row, Head{row, num_columns}, scratch);
+      const Points<true> row = RowOf<true>(group, i, k);
+      RunFft<true>(geometry.frequency_fft, row, Head<true>{row, num_columns}, scratch);
     }
   }
 }

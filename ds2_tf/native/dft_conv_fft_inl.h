@@ -14,39 +14,43 @@ struct Complex {
   Vector real, imaginary;
 };
 
-// Complex vectors in memory, `step` floats apart. A transform of and to swapped parts is the
-// inverse transform, but for the scale.
+// Complex vectors in memory, `step` floats apart: the real parts, then the imaginary ones, or
+// swapped. A transform of and to swapped parts is the inverse transform, but for the scale.
+template <bool kSwapped>
 struct Points {
-  float* real;
-  float* imaginary;
+  float* data;
   int64_t step;
 };
 
-DS2_INLINE Points Swapped(const Points& points) {
-  return {points.imaginary, points.real, points.step};
+template <bool kSwapped>
+DS2_INLINE Complex LoadPoint(const Points<kSwapped>& points, int64_t i) {
+  const float* const from = points.data + i * points.step;
+  const Vector first = Load(from), second = Load(from + kLanes);
+  return kSwapped ? Complex{second, first} : Complex{first, second};
 }
 
-DS2_INLINE Complex LoadPoint(const Points& points, int64_t i) {
-  return {Load(points.real + i * points.step), Load(points.imaginary + i * points.step)};
-}
-
-DS2_INLINE void StorePoint(const Points& points, int64_t i, const Complex& z) {
-  Store(z.real, points.real + i * points.step);
-  Store(z.imaginary, points.imaginary + i * points.step);
+template <bool kSwapped>
+DS2_INLINE void StorePoint(const Points<kSwapped>& points, int64_t i, const Complex& z) {
+  float* const to = points.data + i * points.step;
+  Store(kSwapped ? z.imaginary : z.real, to);
+  Store(kSwapped ? z.real : z.imaginary, to + kLanes);
 }
 
 // The first `count` points of a sequence: the others are zero, or not wanted.
+template <bool kSwapped>
 struct Head {
-  Points points;
+  Points<kSwapped> points;
   int64_t count;
 };
 
-DS2_INLINE Complex LoadPoint(const Head& head, int64_t i) {
+template <bool kSwapped>
+DS2_INLINE Complex LoadPoint(const Head<kSwapped>& head, int64_t i) {
   if (i >= head.count) return Complex{};
   return LoadPoint(head.points, i);
 }
 
-DS2_INLINE void StorePoint(const Head& head, int64_t i, const Complex& z) {
+template <bool kSwapped>
+DS2_INLINE void StorePoint(const Head<kSwapped>& head, int64_t i, const Complex& z) {
   if (i < head.count) StorePoint(head.points, i, z);
 }
 
@@ -145,27 +149,30 @@ DS2_INLINE void SmallTransform(Complex (&z)[8]) {
   }
 }
 
-// Arguments by value: stores could change what is behind a reference.
+// Arguments by value: stores could change what is behind a reference. One flat loop: many passes
+// have a stride of 1, where a loop within a loop would cost more than the transform.
 template <int kRadix, typename In, typename Out>
 DS2_TARGET void RunPassOf(const FftPass pass, const In in, const Out out) {
   const int64_t stride = pass.stride;
-  const int64_t num_groups = pass.length / kRadix;
-  const int64_t distance = stride * num_groups;
-  const float* twiddles = pass.twiddles;
-  for (int64_t p = 0; p < num_groups; ++p, twiddles += 2 * (kRadix - 1)) {
-    for (int64_t q = 0; q < stride; ++q) {
-      const int64_t source = q + stride * p;
-      const int64_t target = q + stride * p * kRadix;
-      Complex z[kRadix];
+  const int64_t distance = stride * (pass.length / kRadix);
+  const float* twiddles = nullptr;  // those of the first `stride` points are 1
+  int64_t target = 0;
+  int64_t rest = stride;
+  for (int64_t source = 0; source < distance; ++source, ++target) {
+    if (rest-- == 0) {
+      rest = stride - 1;
+      target += stride * (kRadix - 1);
+      twiddles = twiddles == nullptr ? pass.twiddles : twiddles + 2 * (kRadix - 1);
+    }
+    Complex z[kRadix];
 #pragma GCC unroll 8
-      for (int i = 0; i < kRadix; ++i) z[i] = LoadPoint(in, source + i * distance);
-      SmallTransform(z);
-      StorePoint(out, target, z[0]);
+    for (int i = 0; i < kRadix; ++i) z[i] = LoadPoint(in, source + i * distance);
+    SmallTransform(z);
+    StorePoint(out, target, z[0]);
 #pragma GCC unroll 8
-      for (int i = 1; i < kRadix; ++i) {
-        if (p > 0) z[i] = Multiply(z[i], twiddles + 2 * (i - 1));
-        StorePoint(out, target + i * stride, z[i]);
-      }
+    for (int i = 1; i < kRadix; ++i) {
+      if (twiddles != nullptr) z[i] = Multiply(z[i], twiddles + 2 * (i - 1));
+      StorePoint(out, target + i * stride, z[i]);
     }
   }
 }
@@ -182,14 +189,13 @@ DS2_INLINE void RunPass(const FftPass& pass, const In& in, const Out& out) {
 
 // Transforms a sequence. `in` and `out` may be the same memory. `scratch` holds 2 * fft.size
 // complex vectors.
-template <typename In, typename Out>
+template <bool kSwapped, typename In, typename Out>
 DS2_INLINE void RunFft(const Fft& fft, const In& in, const Out& out, float* scratch) {
   const int last = fft.num_passes - 1;
   if (last < 0) return StorePoint(out, 0, LoadPoint(in, 0));
   if (last == 0) return RunPass(fft.passes[0], in, out);
-  const int64_t step = 2 * kLanes;
-  float* const second = scratch + fft.size * step;
-  const Points buffers[2] = {{scratch, scratch + kLanes, step}, {second, second + kLanes, step}};
+  constexpr int64_t kStep = 2 * kLanes;
+  const Points<kSwapped> buffers[2] = {{scratch, kStep}, {scratch + fft.size * kStep, kStep}};
   RunPass(fft.passes[0], in, buffers[0]);
   for (int i = 1; i < last; ++i) RunPass(fft.passes[i], buffers[(i - 1) % 2], buffers[i % 2]);
   RunPass(fft.passes[last], buffers[(last - 1) % 2], out);

@@ -43,18 +43,17 @@ int64_t ChooseHalf(const DftConvShape& shape, const Axis& time, int64_t frequenc
   const double inputs =
       static_cast<double>(shape.stride_time * shape.stride_frequency * shape.channels);
   const double filters = static_cast<double>(shape.filters);
-  // Relative cost of one complex number: in a product, in transforms there and back.
-  constexpr double kProduct = 1.0, kTransform = 8.0;
   int64_t best = 0;
   double least = std::numeric_limits<double>::infinity();
   for (int64_t half = 1; half <= kMaxHalf; half *= 2) {
     const int64_t hop = 2 * half - time.taps + 1;
     if (hop < 1) continue;
-    const double tiles =
-        static_cast<double>(shape.batch * ((time.extent + hop - 1) / hop));
-    const double cost = static_cast<double>(half * frequency_points) *
-                        (tiles * (kProduct * inputs * filters + kTransform * (inputs + filters)) +
-                         kTransform * inputs * filters);
+    const double tiles = static_cast<double>(shape.batch * ((time.extent + hop - 1) / hop));
+    const double points = static_cast<double>(half * frequency_points);
+    // Of one complex number, counted in products.
+    const double transform = std::log2(2.0 * points);
+    const double cost = points * (tiles * (inputs * filters + transform * (inputs + filters)) +
+                                  transform * inputs * filters);
     if (cost < least) {
       least = cost;
       best = half;
@@ -79,7 +78,8 @@ Fft MakeFft(int64_t size, std::vector<float>* tables, std::vector<size_t>* offse
     const int radix = Radix(length);
     fft.passes[fft.num_passes++] = {radix, length, stride, nullptr};
     offsets->push_back(tables->size());
-    for (int p = 0; p < length / radix; ++p) {
+    // Those of p = 0 are 1.
+    for (int p = 1; p < length / radix; ++p) {
       for (int k = 1; k < radix; ++k) {
         const double angle = -2.0 * kPi * p * k / length;
         tables->push_back(static_cast<float>(std::cos(angle)));

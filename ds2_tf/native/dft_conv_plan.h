@@ -34,7 +34,7 @@ struct FftPass {
   int radix;
   int length;
   int stride;
-  const float* twiddles;  // [length / radix, radix - 1, 2]
+  const float* twiddles;  // [length / radix - 1, radix - 1, 2]: the first group's are 1
 };
 
 struct Fft {

@@ -27,8 +27,8 @@ DS2_INLINE int64_t TileOffset(const Planes& planes, int64_t tile) {
 
 // sums += conj(scalar) * vectors, for kRows scalars and kVectors complex vectors.
 template <int kRows, int kVectors>
-DS2_INLINE void AddProducts(const float* const (&scalars)[kRows], int64_t lane, const float* vectors,
-                        Complex (&sums)[kRows][kVectors]) {
+DS2_INLINE void AddProducts(const float* const (&scalars)[kRows], int64_t lane,
+                            const float* vectors, Complex (&sums)[kRows][kVectors]) {
   Complex b[kVectors];
 #pragma GCC unroll 8
   for (int j = 0; j < kVectors; ++j) b[j] = LoadAt(vectors + j * kComplex);
@@ -48,8 +48,8 @@ DS2_INLINE void AddProducts(const float* const (&scalars)[kRows], int64_t lane, 
 // Products of kRows tiles from `tile` on and kVectors blocks of columns from `column` on.
 template <int kRows, int kVectors>
 DS2_INLINE void MultiplyPanel(const Planes& input_planes, const Planes& product_planes,
-                          int64_t num_tiles, int64_t tile, int64_t column,
-                          const float* inputs, const float* matrix, float* products) {
+                              int64_t num_tiles, int64_t tile, int64_t column,
+                              const float* inputs, const float* matrix, float* products) {
   const int64_t matrix_row = product_planes.blocks_per_tile * kComplex;
   const float* rows[kRows];
 #pragma GCC unroll 8
@@ -67,9 +67,7 @@ DS2_INLINE void MultiplyPanel(const Planes& input_planes, const Planes& product_
       AddProducts<kRows, kVectors>(rows, lane, b, sums);
     }
 #pragma GCC unroll 8
-    for (int i = 0; i < kRows; ++i) {
-      rows[i] += kComplex;
-    }
+    for (int i = 0; i < kRows; ++i) rows[i] += kComplex;
   }
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i) {
@@ -91,18 +89,21 @@ DS2_INLINE void MultiplyPanel(const Planes& input_planes, const Planes& product_
   }
 }
 
-DS2_TARGET void MultiplyPoint(const Planes& input_planes, const Planes& product_planes, int64_t num_tiles,
-              const float* inputs, const float* matrix, float* products) {
+DS2_TARGET void MultiplyPoint(const Planes& input_planes, const Planes& product_planes,
+                              int64_t num_tiles, const float* inputs, const float* matrix,
+                              float* products) {
   const int64_t num_columns = product_planes.blocks_per_tile;
   int64_t column = 0;
   for (; column + kNumVectors <= num_columns; column += kNumVectors) {
     for (int64_t tile = 0; tile < num_tiles; tile += kNumRows) {
-      MultiplyPanel<kNumRows, kNumVectors>(input_planes, product_planes, num_tiles, tile, column, inputs, matrix, products);
+      MultiplyPanel<kNumRows, kNumVectors>(input_planes, product_planes, num_tiles, tile, column,
+                                           inputs, matrix, products);
     }
   }
   for (; column < num_columns; ++column) {
     for (int64_t tile = 0; tile < num_tiles; tile += kNumRows) {
-      MultiplyPanel<kNumRows, 1>(input_planes, product_planes, num_tiles, tile, column, inputs, matrix, products);
+      MultiplyPanel<kNumRows, 1>(input_planes, product_planes, num_tiles, tile, column, inputs,
+                                 matrix, products);
     }
   }
 }
@@ -110,8 +111,8 @@ DS2_TARGET void MultiplyPoint(const Planes& input_planes, const Planes& product_
 // Sums of kRows rows from `row` on and kVectors blocks of columns from `column` on.
 template <int kRows, int kVectors>
 DS2_INLINE void AccumulatePanel(const Planes& input_planes, const Planes& gradient_planes,
-                            int64_t num_tiles, int64_t row, int64_t column,
-                            const float* inputs, const float* gradients, float* matrix) {
+                                int64_t num_tiles, int64_t row, int64_t column,
+                                const float* inputs, const float* gradients, float* matrix) {
   const int64_t matrix_row = gradient_planes.blocks_per_tile * kComplex;
   float* target = matrix + row * matrix_row + column * kComplex;
   // Rows past the last compute it once more.
@@ -130,8 +131,7 @@ DS2_INLINE void AccumulatePanel(const Planes& input_planes, const Planes& gradie
   const float* row_inputs = inputs + row / kLanes * kComplex + row % kLanes;
   for (int64_t tile = 0; tile < num_tiles; ++tile) {
     const float* source = row_inputs + TileOffset(input_planes, tile);
-    const float* vectors = gradients + TileOffset(gradient_planes, tile) +
-                           column * kComplex;
+    const float* vectors = gradients + TileOffset(gradient_planes, tile) + column * kComplex;
     const float* scalars[kRows];
 #pragma GCC unroll 8
     for (int i = 0; i < kRows; ++i) scalars[i] = source + lanes[i];
@@ -147,16 +147,19 @@ DS2_INLINE void AccumulatePanel(const Planes& input_planes, const Planes& gradie
   }
 }
 
-DS2_TARGET void AccumulatePoint(const Planes& input_planes, const Planes& gradient_planes, int64_t num_tiles,
-                const float* inputs, const float* gradients, float* matrix) {
+DS2_TARGET void AccumulatePoint(const Planes& input_planes, const Planes& gradient_planes,
+                                int64_t num_tiles, const float* inputs, const float* gradients,
+                                float* matrix) {
   const int64_t num_columns = gradient_planes.blocks_per_tile;
   for (int64_t row = 0; row < input_planes.lanes; row += kNumRows) {
     int64_t column = 0;
     for (; column + kNumVectors <= num_columns; column += kNumVectors) {
-      AccumulatePanel<kNumRows, kNumVectors>(input_planes, gradient_planes, num_tiles, row, column, inputs, gradients, matrix);
+      AccumulatePanel<kNumRows, kNumVectors>(input_planes, gradient_planes, num_tiles, row, column,
+                                             inputs, gradients, matrix);
     }
     for (; column < num_columns; ++column) {
-      AccumulatePanel<kNumRows, 1>(input_planes, gradient_planes, num_tiles, row, column, inputs, gradients, matrix);
+      AccumulatePanel<kNumRows, 1>(input_planes, gradient_planes, num_tiles, row, column, inputs,
+                                   gradients, matrix);
     }
   }
 }
