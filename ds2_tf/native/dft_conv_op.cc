@@ -110,7 +110,8 @@ class DftConvOp : public DftConvBase {
                                         shape.filters}),
                        &y));
     if (y->NumElements() == 0) return;
-    const DftConv convolution(shape);
+    const Parallel parallel = ThreadPool(context);
+    const DftConv convolution(shape, parallel.num_threads);
     tf::Tensor workspace;
     OP_REQUIRES_OK(context, context->allocate_temp(
                                 tf::DT_UINT8,
@@ -120,7 +121,7 @@ class DftConvOp : public DftConvBase {
     convolution.Forward(context->input(0).flat<float>().data(),
                         context->input(1).flat<int32_t>().data(),
                         context->input(2).flat<float>().data(), y->flat<float>().data(),
-                        workspace.data(), ThreadPool(context));
+                        workspace.data(), parallel);
   }
 };
 
@@ -151,7 +152,8 @@ class DftConvGradientsOp : public DftConvBase {
       kernel_gradient->flat<float>().setZero();
       return;
     }
-    const DftConv convolution(shape);
+    const Parallel parallel = ThreadPool(context);
+    const DftConv convolution(shape, parallel.num_threads);
     tf::Tensor workspace;
     OP_REQUIRES_OK(context, context->allocate_temp(
                                 tf::DT_UINT8,
