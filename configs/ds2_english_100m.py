@@ -32,8 +32,7 @@ def get_config(size: str = "") -> ConfigDict:
     small = size == "small"
     config = ConfigDict(
         {
-            "alphabet": {"symbols": " 'abcdefghijklmnopqrstuvwxyz", "kind": "bigram"},
-            "features": {"sample_rate_hz": 16000, "log_floor": 1e-4},
+            "alphabet": {"kind": "bigram"},
             "model": {
                 "conv_dims": 2,
                 "conv_channels": (8, 8, 24) if small else (32, 32, 96),
@@ -44,10 +43,9 @@ def get_config(size: str = "") -> ConfigDict:
                 "rnn_units": 2160 // (16 if small else 1),
                 "dense_layers": 0,
                 "batch_norm": True,
-                "dropout": 0.0,
             },
-            "batches": {"batch_size": 512, "sorted_epochs": 1},
-            "augment": {"noise_share": 0.4, "noise_manifest": ""},
+            "batches": {"batch_size": 512},
+            "augment": {"noise_share": 0.4},
         }
     )
     if small:

@@ -32,7 +32,6 @@ def get_config(size: str = "") -> ConfigDict:
     config = ConfigDict(
         {
             "alphabet": {"symbols": "", "case": "lower", "language": "zh", "coverage": 0.9926},
-            "features": {"sample_rate_hz": 16000, "log_floor": 1e-4},
             "model": {
                 "conv_dims": 2,
                 "conv_channels": (8,) if small else (32,),
@@ -44,10 +43,9 @@ def get_config(size: str = "") -> ConfigDict:
                 "dense_layers": 1,
                 "dense_units": units,
                 "batch_norm": True,
-                "dropout": 0.0,
             },
-            "batches": {"batch_size": 512, "sorted_epochs": 1},
-            "augment": {"noise_share": 0.4, "noise_manifest": ""},
+            "batches": {"batch_size": 512},
+            "augment": {"noise_share": 0.4},
         }
     )
     if small:

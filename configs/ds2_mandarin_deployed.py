@@ -47,10 +47,9 @@ def get_config(size: str = "") -> ConfigDict:
                 "dense_layers": 1,
                 "dense_units": units,
                 "batch_norm": True,
-                "dropout": 0.0,
             },
-            "batches": {"batch_size": 512, "sorted_epochs": 1},
-            "augment": {"noise_share": 0.4, "noise_manifest": ""},
+            "batches": {"batch_size": 512},
+            "augment": {"noise_share": 0.4},
         }
     )
     if small:

@@ -37,8 +37,6 @@ def get_config(row: str = "") -> ConfigDict:
     units = HIDDEN_UNITS[depth] // (16 if size == "small" else 1)
     config = ConfigDict(
         {
-            "alphabet": {"symbols": " 'abcdefghijklmnopqrstuvwxyz"},
-            "features": {"sample_rate_hz": 16000, "log_floor": 1e-4},
             "model": {
                 "conv_dims": 1,
                 "conv_channels": (units,),
@@ -50,10 +48,9 @@ def get_config(row: str = "") -> ConfigDict:
                 "dense_layers": layers - 1 - recurrent_layers,
                 "dense_units": units,
                 "batch_norm": name.endswith("-bn"),
-                "dropout": 0.0,
             },
-            "batches": {"batch_size": 512, "sorted_epochs": 1},
-            "augment": {"noise_share": 0.4, "noise_manifest": ""},
+            "batches": {"batch_size": 512},
+            "augment": {"noise_share": 0.4},
         }
     )
     if size == "small":

@@ -28,8 +28,6 @@ def get_config(size: str = "") -> ConfigDict:
     small = size == "small"
     config = ConfigDict(
         {
-            "alphabet": {"symbols": " 'abcdefghijklmnopqrstuvwxyz"},
-            "features": {"sample_rate_hz": 16000, "log_floor": 1e-4},
             "model": {
                 "conv_dims": 2,
                 "conv_channels": (8, 8) if small else (32, 32),
@@ -40,10 +38,9 @@ def get_config(size: str = "") -> ConfigDict:
                 "rnn_units": 1810 // (16 if small else 1),
                 "dense_layers": 0,
                 "batch_norm": True,
-                "dropout": 0.0,
             },
-            "batches": {"batch_size": 512, "sorted_epochs": 1},
-            "augment": {"noise_share": 0.4, "noise_manifest": ""},
+            "batches": {"batch_size": 512},
+            "augment": {"noise_share": 0.4},
         }
     )
     if small:

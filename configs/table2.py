@@ -33,8 +33,6 @@ def get_config(row: str = "") -> ConfigDict:
     units = 1280 // (16 if size == "small" else 1)
     config = ConfigDict(
         {
-            "alphabet": {"symbols": " 'abcdefghijklmnopqrstuvwxyz"},
-            "features": {"sample_rate_hz": 16000, "log_floor": 1e-4},
             "model": {
                 "conv_dims": 1,
                 "conv_channels": (units,),
@@ -46,10 +44,9 @@ def get_config(row: str = "") -> ConfigDict:
                 "dense_layers": 1,
                 "dense_units": units,
                 "batch_norm": "-bn" in name,
-                "dropout": 0.0,
             },
             "batches": {"batch_size": 512, "sorted_epochs": 0 if name.endswith("-unsorted") else 1},
-            "augment": {"noise_share": 0.4, "noise_manifest": ""},
+            "augment": {"noise_share": 0.4},
         }
     )
     if size == "small":

@@ -44,8 +44,6 @@ def get_config(row: str = "") -> ConfigDict:
     units = HIDDEN_UNITS[name] // (16 if size == "small" else 1)
     config = ConfigDict(
         {
-            "alphabet": {"symbols": " 'abcdefghijklmnopqrstuvwxyz"},
-            "features": {"sample_rate_hz": 16000, "log_floor": 1e-4},
             "model": {
                 "conv_dims": 1,
                 "conv_channels": (units,),
@@ -57,10 +55,9 @@ def get_config(row: str = "") -> ConfigDict:
                 "dense_layers": int(layers) - 1 - int(recurrent_layers),
                 "dense_units": units,
                 "batch_norm": True,
-                "dropout": 0.0,
             },
-            "batches": {"batch_size": 512, "sorted_epochs": 1},
-            "augment": {"noise_share": 0.4, "noise_manifest": ""},
+            "batches": {"batch_size": 512},
+            "augment": {"noise_share": 0.4},
         }
     )
     if size == "small":

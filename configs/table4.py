@@ -48,8 +48,6 @@ def get_config(row: str = "") -> ConfigDict:
         units //= 16
     config = ConfigDict(
         {
-            "alphabet": {"symbols": " 'abcdefghijklmnopqrstuvwxyz"},
-            "features": {"sample_rate_hz": 16000, "log_floor": 1e-4},
             "model": {
                 "conv_dims": dims,
                 "conv_channels": channels,
@@ -61,10 +59,9 @@ def get_config(row: str = "") -> ConfigDict:
                 "dense_layers": 1,
                 "dense_units": units,
                 "batch_norm": True,
-                "dropout": 0.0,
             },
-            "batches": {"batch_size": 512, "sorted_epochs": 1},
-            "augment": {"noise_share": 0.4, "noise_manifest": ""},
+            "batches": {"batch_size": 512},
+            "augment": {"noise_share": 0.4},
         }
     )
     if size == "small":

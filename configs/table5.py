@@ -40,8 +40,7 @@ def get_config(row: str = "") -> ConfigDict:
     units = 1210 // shrink
     config = ConfigDict(
         {
-            "alphabet": {"symbols": " 'abcdefghijklmnopqrstuvwxyz", "kind": KINDS[symbols]},
-            "features": {"sample_rate_hz": 16000, "log_floor": 1e-4},
+            "alphabet": {"kind": KINDS[symbols]},
             "model": {
                 "conv_dims": 1,
                 "conv_channels": (1280 // shrink,),
@@ -53,10 +52,9 @@ def get_config(row: str = "") -> ConfigDict:
                 "dense_layers": 1,
                 "dense_units": units,
                 "batch_norm": True,
-                "dropout": 0.0,
             },
-            "batches": {"batch_size": 512, "sorted_epochs": 1},
-            "augment": {"noise_share": 0.4, "noise_manifest": ""},
+            "batches": {"batch_size": 512},
+            "augment": {"noise_share": 0.4},
         }
     )
     if size == "small":
