@@ -7,9 +7,14 @@ import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
-from ds2_tf import alphabet, checkpoint, config, normalization
+from ds2_tf import alphabet, checkpoint, config, manifest, normalization
 from ds2_tf.acoustic_model import BEST_WEIGHTS
+from ds2_tf.manifest import Utterance
 from ds2_tf.model import DeepSpeech2
+from ds2_tf.native import build
+from ds2_tf.native import ops as native
+from tests.pipelines import write_tone
+from tests.prepared_runs import Corpus
 
 TINY = {
     "features": {"sample_rate_hz": 8000},
@@ -52,6 +57,42 @@ def tiny_workdir(tmp_path_factory) -> pathlib.Path:
 
 
 @pytest.fixture(scope="session")
+def native_operations():
+    """The native operations, which must load wherever there is a compiler."""
+    try:
+        build.compiler()
+    except build.BuildError as error:
+        pytest.skip(str(error))
+    operations = native.load()
+    assert operations is not None, "there is a compiler, but the native operations do not load"
+    return operations
+
+
+@pytest.fixture(scope="session")
 def digits_folder() -> pathlib.Path:
     """The recordings of spoken digits that the repository holds."""
     return pathlib.Path(__file__).parent / "data" / "digits" / "recordings"
+
+
+@pytest.fixture
+def tones(tmp_path):
+    """Ten utterances of a file each, the shortest first, in the lines of a manifest."""
+    paths = [write_tone(tmp_path / f"{i}.wav", 0.5 + 0.1 * i) for i in range(10)]
+    path = tmp_path / "m.jsonl"
+    manifest.write(path, [Utterance((p,), 0.5 + 0.1 * i, "aa b") for i, p in enumerate(paths)])
+    return manifest.read(path)
+
+
+@pytest.fixture
+def train(tmp_path):
+    return Corpus(tmp_path, "train", 6, seed=0)
+
+
+@pytest.fixture
+def dev(tmp_path):
+    return Corpus(tmp_path, "dev", 2, seed=100)
+
+
+@pytest.fixture
+def workdir(tmp_path):
+    return tmp_path / "run"

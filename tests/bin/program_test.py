@@ -36,6 +36,8 @@ def main(arguments):
         case ["usage_error"]:
             raise program.UsageError("name at least two files")
         case ["interrupt"]:
+            # Whoever runs the tests may ignore the signal, and so would its children.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             print("ready", flush=True)
             signal.pause()
         case ["flood"]:

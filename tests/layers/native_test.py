@@ -12,8 +12,9 @@ from ds2_tf.layers.dense import SequenceDense
 from ds2_tf.layers.recomputation import recomputed_activations
 from ds2_tf.layers.recurrent import Recurrent
 from ds2_tf.layers.row_conv import RowConv
-from ds2_tf.native import build
 from ds2_tf.native import ops as native
+
+pytestmark = pytest.mark.usefixtures("native_operations")
 
 LENGTHS = np.array([17, 0, 1, 9, 17], np.int32)
 LAYERS = {
@@ -68,15 +69,6 @@ def compare(ours, theirs, tolerance):
         scale = max(1.0, np.abs(b.numpy().astype(np.float32)).max())
         difference = tf.cast(a, tf.float32) - tf.cast(b, tf.float32)
         assert np.abs(difference).max() <= tolerance * scale
-
-
-@pytest.fixture(autouse=True)
-def library():
-    try:
-        build.compiler()
-    except build.BuildError:
-        pytest.skip("no C++ compiler")
-    assert native.load() is not None, "there is a compiler, but the native library did not load"
 
 
 @pytest.mark.parametrize("recompute", [False, True])

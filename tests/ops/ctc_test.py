@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ds2_tf.native import ops as native
 from ds2_tf.ops import ctc, ctc_portable
 
 
@@ -106,9 +105,8 @@ def test_labels_that_do_not_fit_name_their_rows(way):
     assert expected[way] in str(error.value)
 
 
-def test_no_second_derivative(way):
-    if way == "portable":
-        pytest.skip("TensorFlow's own kernel says it in its own words")
+@pytest.mark.usefixtures("native_operations")
+def test_no_second_derivative_of_the_native_op():
     x = tf.zeros([1, 3, 4])
     with pytest.raises(LookupError, match="can be differentiated once only"):  # noqa: PT012
         with tf.GradientTape() as outer:
@@ -121,16 +119,15 @@ def test_no_second_derivative(way):
 
 
 @pytest.mark.parametrize("time_major", [False, True])
-def test_the_native_op_takes_both_layouts_any_blank_and_tolerates_on_demand(time_major):
-    operations = native.load()
-    if operations is None:
-        pytest.skip("no C++ compiler")
+def test_the_native_op_takes_both_layouts_any_blank_and_tolerates_on_demand(
+    native_operations, time_major
+):
     generator = np.random.default_rng(5)
     logits = generator.normal(size=(3, 6, 5)).astype(np.float32)
     lengths = tf.constant([6, 2, 0])
     labels, label_lengths = tf.constant([[0, 1], [3, 3], [0, 0]]), tf.constant([2, 2, 0])
     given = logits.transpose(1, 0, 2) if time_major else logits
-    found, gradient = operations.ds2_ctc_loss(
+    found, gradient = native_operations.ds2_ctc_loss(
         given, lengths, labels, label_lengths, time_major=time_major, blank=4, infeasible="zero"
     )
     shifted = np.roll(logits, 1, axis=2)  # the blank comes first, label 0 becomes 1
