@@ -2,26 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <thread>
 #include <vector>
 
 #include "ds2_tf/native/ctc.h"
 #include "ds2_tf/native/ctc_emulation.h"
-
-namespace {
-
-ds2::Parallel Threads() {
-  ds2::Parallel parallel;
-  parallel.run = [](int64_t num_tasks, const ds2::Parallel::Task& task) {
-    std::vector<std::thread> threads;
-    for (int64_t i = 1; i < num_tasks; ++i) threads.emplace_back(task, i);
-    task(0);
-    for (std::thread& thread : threads) thread.join();
-  };
-  return parallel;
-}
-
-}  // namespace
+#include "tests/native/threads.h"
 
 extern "C" {
 
@@ -62,7 +47,7 @@ void ds2_ctc(int32_t element_type, const void* logits, void* gradients, int64_t 
     return;
   }
   std::vector<char> workspace(ds2::CtcBatchWorkspaceBytes(batch, num_workers));
-  ds2::CtcBatchLoss(batch, workspace.data(), num_workers, Threads(),
+  ds2::CtcBatchLoss(batch, workspace.data(), num_workers, ds2::Threads(num_workers),
                     static_cast<ds2::InstructionSet>(instruction_set));
 }
 

@@ -1,22 +1,18 @@
-"""Builds the native CTC library with a C interface, and calls it with NumPy arrays.
+"""Calls the native CTC library with NumPy arrays.
 
 Axes: B utterances, T frames, V symbols with the blank, U labels.
 """
 
 import ctypes
 import dataclasses
-import hashlib
 import pathlib
-import subprocess
 from collections.abc import Sequence
 
 import ml_dtypes
 import numpy as np
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-NATIVE = ROOT / "ds2_tf" / "native"
-FLAGS = ["-std=c++17", "-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"]
-WARNINGS = ["-Wall", "-Wextra", "-Werror"]
+from tests.native.compiled import NATIVE, pointer
+
 SOURCES = [
     NATIVE / name
     for name in (
@@ -32,26 +28,6 @@ SOURCES = [
 OK, INFEASIBLE, IMPOSSIBLE, INVALID_LABEL, INVALID_LENGTH, INVALID_LOGIT = range(6)
 
 _ELEMENT_TYPES = {np.dtype(np.float32): 0, np.dtype(ml_dtypes.bfloat16): 1, np.dtype(np.float16): 2}
-
-
-def build(
-    folder: pathlib.Path, output: str, arguments: Sequence[str | pathlib.Path]
-) -> pathlib.Path:
-    """Returns folder/output, compiled from the library's sources unless it is there already.
-
-    A part of the file's name tells which sources and arguments it was built from.
-    """
-    digest = hashlib.sha256(repr([str(argument) for argument in arguments]).encode())
-    files = [*NATIVE.iterdir(), *pathlib.Path(__file__).parent.glob("*.cc")]
-    for path in sorted(path for path in files if path.suffix in {".h", ".cc"}):
-        digest.update(path.name.encode() + path.read_bytes())
-    target = folder / f"{digest.hexdigest()[:16]}-{output}"
-    if not target.exists():
-        partial = target.with_suffix(".partial")
-        command = ["g++", *FLAGS, *WARNINGS, f"-I{ROOT}", *arguments, *SOURCES, "-o", partial]
-        subprocess.run([*command, "-pthread"], check=True)
-        partial.rename(target)
-    return target
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,19 +89,19 @@ class CtcLibrary:
         label_array = np.ascontiguousarray(labels, np.int32)
         self._library.ds2_ctc(
             _ELEMENT_TYPES[logits.dtype],
-            _pointer(logits),
-            _pointer(gradients) if with_gradients else None,
+            pointer(logits),
+            pointer(gradients) if with_gradients else None,
             *map(ctypes.c_int64, strides),
             num_utterances,
             num_frames,
             num_symbols,
             blank,
-            _pointer(np.array(logit_lengths, np.int32)),
-            _pointer(label_array),
-            _pointer(np.array(label_lengths, np.int32)),
+            pointer(np.array(logit_lengths, np.int32)),
+            pointer(label_array),
+            pointer(np.array(label_lengths, np.int32)),
             label_array.shape[1],
-            _pointer(losses),
-            _pointer(statuses),
+            pointer(losses),
+            pointer(statuses),
             num_workers,
             self.instruction_sets[-1] if instruction_set is None else instruction_set,
             ctypes.c_int64(emulated_shared_bytes),
@@ -138,19 +114,12 @@ class CtcLibrary:
         logits = np.ascontiguousarray(logits, np.float32)
         return bool(
             self._library.ds2_ctc_uses_wide_range(
-                _pointer(logits),
-                _pointer(np.empty_like(logits)),
+                pointer(logits),
+                pointer(np.empty_like(logits)),
                 *logits.shape,
                 0,
-                _pointer(np.array(labels, np.int32)),
+                pointer(np.array(labels, np.int32)),
                 len(labels),
                 self.instruction_sets[-1],
             )
         )
-
-
-def _pointer(array: np.ndarray) -> ctypes.c_void_p:
-    pointer = ctypes.c_void_p(array.ctypes.data)
-    # Keeps a temporary array alive as long as the pointer to it.
-    pointer.array = array  # type: ignore[attr-defined]
-    return pointer

@@ -6,18 +6,13 @@ import subprocess
 import pytest
 
 from tests.native import ctc_library
-
-TESTS = ctc_library.ROOT / "tests" / "native"
-SANITIZERS = ["-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+from tests.native.compiled import NATIVE, ROOT, SANITIZERS, TESTS, build
 
 
 @pytest.mark.slow
 def test_sanitizers_find_nothing(native_folder):
-    program = ctc_library.build(
-        native_folder,
-        "ctc_test",
-        [*SANITIZERS, TESTS / "ctc_test.cc", TESTS / "ctc_no_device.cc"],
-    )
+    sources = [*ctc_library.SOURCES, TESTS / "ctc_test.cc", TESTS / "ctc_no_device.cc"]
+    program = build(native_folder, "ctc_test", sources, SANITIZERS)
     result = subprocess.run([program, "1000"], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
     assert ", 0 failed" in result.stdout
@@ -29,12 +24,12 @@ def test_nvcc_builds_the_program(tmp_path):
     """Runs it too where there is a GPU."""
     sources = [
         *ctc_library.SOURCES,
-        ctc_library.NATIVE / "ctc_cuda.cu",
+        NATIVE / "ctc_cuda.cu",
         TESTS / "ctc_device.cu",
         TESTS / "ctc_test.cc",
     ]
     program = tmp_path / "ctc_test"
-    command = ["nvcc", "-std=c++17", "-O3", "-arch=sm_80", f"-I{ctc_library.ROOT}"]
+    command = ["nvcc", "-std=c++17", "-O3", "-arch=sm_80", f"-I{ROOT}"]
     subprocess.run([*command, *sources, "-o", program], check=True)
     result = subprocess.run([program, "300"], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr

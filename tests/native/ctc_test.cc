@@ -20,12 +20,12 @@
 #include <memory>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "ds2_tf/native/ctc.h"
 #include "ds2_tf/native/ctc_emulation.h"
 #include "tests/native/ctc_device.h"
+#include "tests/native/threads.h"
 
 namespace {
 
@@ -229,22 +229,14 @@ bool Compare(const Case& given, const Form& form, const Output& output) {
   return true;
 }
 
-void RunOnThreads(int64_t num_tasks, const ds2::Parallel::Task& task) {
-  std::vector<std::thread> threads;
-  for (int64_t i = 1; i < num_tasks; ++i) threads.emplace_back(task, i);
-  task(0);
-  for (std::thread& thread : threads) thread.join();
-}
-
 Form CpuForm(ds2::InstructionSet instruction_set, int num_workers) {
   return {"instruction set " + std::to_string(static_cast<int>(instruction_set)), 2e-6,
           [=](const CtcBatch& batch) {
             // Exactly as large as promised, so that sanitizers see what lies beyond.
             const size_t bytes = ds2::CtcBatchWorkspaceBytes(batch, num_workers);
             const std::unique_ptr<char[]> workspace(new char[bytes]);
-            ds2::Parallel parallel;
-            parallel.run = RunOnThreads;
-            ds2::CtcBatchLoss(batch, workspace.get(), num_workers, parallel, instruction_set);
+            ds2::CtcBatchLoss(batch, workspace.get(), num_workers, ds2::Threads(num_workers),
+                              instruction_set);
           }};
 }
 

@@ -1,30 +1,13 @@
 // The convolution for ctypes: plain C functions over plain arrays.
 
-#include <atomic>
 #include <cmath>
 #include <cstdint>
-#include <thread>
 #include <vector>
 
 #include "ds2_tf/native/dft_conv.h"
+#include "tests/native/threads.h"
 
 namespace {
-
-ds2::Parallel Threads(int num_threads) {
-  ds2::Parallel parallel;
-  parallel.num_threads = num_threads;
-  parallel.run = [num_threads](int64_t num_tasks, const ds2::Parallel::Task& task) {
-    std::atomic<int64_t> next{0};
-    const auto work = [&] {
-      for (int64_t i; (i = next++) < num_tasks;) task(i);
-    };
-    std::vector<std::thread> threads;
-    for (int i = 1; i < num_threads; ++i) threads.emplace_back(work);
-    work();
-    for (std::thread& thread : threads) thread.join();
-  };
-  return parallel;
-}
 
 ds2::DftConvShape Shape(const int64_t* s) {
   return {s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7], s[8]};
@@ -70,7 +53,7 @@ bool ds2_convolve(const int64_t* shape, int32_t set, int32_t num_threads, const 
                   const int32_t* lengths, const float* kernel, float* y) {
   const ds2::DftConv convolution(Shape(shape), num_threads, static_cast<ds2::InstructionSet>(set));
   Workspace workspace(convolution.ForwardWorkspaceBytes());
-  convolution.Forward(x, lengths, kernel, y, workspace.data(), Threads(num_threads));
+  convolution.Forward(x, lengths, kernel, y, workspace.data(), ds2::Threads(num_threads));
   return workspace.IsIntact();
 }
 
@@ -82,7 +65,7 @@ bool ds2_convolution_gradients(const int64_t* shape, int32_t set, int32_t num_th
   Workspace workspace(convolution.GradientsWorkspaceBytes(x_gradient != nullptr,
                                                           kernel_gradient != nullptr));
   convolution.Gradients(x, lengths, kernel, y_gradient, x_gradient, kernel_gradient,
-                        workspace.data(), Threads(num_threads));
+                        workspace.data(), ds2::Threads(num_threads));
   return workspace.IsIntact();
 }
 

@@ -1,20 +1,16 @@
-"""Builds the native convolution with a C interface, calls it with NumPy arrays, and a reference.
+"""Calls the native convolution with NumPy arrays; and a reference in float64.
 
 Axes: B utterances, T frames, F frequency bins, C channels, N filters.
 """
 
 import ctypes
 import dataclasses
-import hashlib
 import pathlib
-import subprocess
 
 import numpy as np
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-NATIVE = ROOT / "ds2_tf" / "native"
-C_API = ROOT / "tests" / "native" / "dft_conv_c_api.cc"
-FLAGS = ["-std=c++17", "-O3", "-fno-math-errno", "-Wall", "-Wextra", "-Werror", "-Wno-psabi"]
+from tests.native.compiled import NATIVE, pointer
+
 SOURCES = [
     NATIVE / name
     for name in (
@@ -25,20 +21,6 @@ SOURCES = [
     )
 ]
 _AVX512 = 2
-
-
-def build(folder: pathlib.Path) -> pathlib.Path:
-    """Returns the library in a folder, compiled unless it is there already."""
-    digest = hashlib.sha256(repr(FLAGS).encode())
-    for path in [*sorted(NATIVE.glob("*.h")), *SOURCES, C_API]:
-        digest.update(path.name.encode() + path.read_bytes())
-    target = folder / f"{digest.hexdigest()[:16]}-libdftconv.so"
-    if not target.exists():
-        partial = target.with_suffix(".partial")
-        arguments = ["-shared", "-fPIC", f"-I{ROOT}", C_API, *SOURCES, "-pthread", "-o", partial]
-        subprocess.run(["g++", *FLAGS, *arguments], check=True)
-        partial.rename(target)
-    return target
 
 
 def output_size(size: int, stride: int) -> int:
@@ -82,7 +64,7 @@ class DftConvLibrary:
 
     def why_unsupported(self, shape: Shape) -> str | None:
         """Returns the reason, or None if the shape is supported."""
-        reason = self._library.ds2_why_unsupported(_pointer(_numbers(shape)))
+        reason = self._library.ds2_why_unsupported(pointer(_numbers(shape)))
         return None if reason is None else reason.decode()
 
     def forward(self, shape, x, lengths, kernel, *, instruction_set=None, num_threads=1):
@@ -90,7 +72,7 @@ class DftConvLibrary:
         y = np.full(shape.y(), np.nan, np.float32)
         assert self._library.ds2_convolve(
             *self._first_arguments(shape, instruction_set, num_threads),
-            *map(_pointer, (x, lengths, kernel, y)),
+            *map(pointer, (x, lengths, kernel, y)),
         ), "the workspace did not suffice"
         return y
 
@@ -112,13 +94,13 @@ class DftConvLibrary:
         kernel_gradient = np.full(shape.weights(), np.nan, np.float32) if of_kernel else None
         arrays = (x, lengths, kernel, y_gradient, x_gradient, kernel_gradient)
         assert self._library.ds2_convolution_gradients(
-            *self._first_arguments(shape, instruction_set, num_threads), *map(_pointer, arrays)
+            *self._first_arguments(shape, instruction_set, num_threads), *map(pointer, arrays)
         ), "the workspace did not suffice"
         return x_gradient, kernel_gradient
 
     def _first_arguments(self, shape, instruction_set, num_threads):
         chosen = self.instruction_sets[-1] if instruction_set is None else instruction_set
-        return _pointer(_numbers(shape)), ctypes.c_int32(chosen), ctypes.c_int32(num_threads)
+        return pointer(_numbers(shape)), ctypes.c_int32(chosen), ctypes.c_int32(num_threads)
 
 
 def reference(shape, x, lengths, kernel, y_gradient):
@@ -158,7 +140,3 @@ def _masked(values, lengths):
 def _numbers(shape):
     sizes = (shape.batch, shape.time, shape.frequency, shape.channels, shape.filters)
     return np.array([*sizes, *shape.kernel, *shape.stride], np.int64)
-
-
-def _pointer(array):
-    return ctypes.c_void_p(None if array is None else array.ctypes.data)

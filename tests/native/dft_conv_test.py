@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.native import dft_conv_library
+from tests.native.compiled import TESTS, build
 from tests.native.dft_conv_library import DftConvLibrary, Shape, output_size
 
 # Of the largest absolute value of the map.
@@ -27,7 +28,8 @@ SHAPES = {
 
 @pytest.fixture(scope="session")
 def library(native_folder):
-    return DftConvLibrary(dft_conv_library.build(native_folder))
+    sources = [*dft_conv_library.SOURCES, TESTS / "dft_conv_c_api.cc"]
+    return DftConvLibrary(build(native_folder, "libdftconv.so", sources))
 
 
 def random_inputs(shape, seed=0):

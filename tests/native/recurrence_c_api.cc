@@ -1,32 +1,15 @@
 // The recurrence and the matrix product for ctypes: plain C functions over plain arrays.
 
-#include <atomic>
 #include <cmath>
 #include <cstdint>
-#include <thread>
 #include <vector>
 
 #include "ds2_tf/native/gemm.h"
 #include "ds2_tf/native/gemm_bfloat16.h"
 #include "ds2_tf/native/recurrence.h"
+#include "tests/native/threads.h"
 
 namespace {
-
-ds2::Parallel Threads(int num_threads) {
-  ds2::Parallel parallel;
-  parallel.num_threads = num_threads;
-  parallel.run = [num_threads](int64_t num_tasks, const ds2::Parallel::Task& task) {
-    std::atomic<int64_t> next{0};
-    const auto work = [&] {
-      for (int64_t i; (i = next++) < num_tasks;) task(i);
-    };
-    std::vector<std::thread> threads;
-    for (int i = 1; i < num_threads; ++i) threads.emplace_back(work);
-    work();
-    for (std::thread& thread : threads) thread.join();
-  };
-  return parallel;
-}
 
 // Of exactly so many bytes, filled with NaN, so that sanitizers and results show any misuse.
 struct Workspace {
@@ -67,7 +50,7 @@ void ds2_multiply(int32_t precision, int32_t set, int32_t num_threads, int64_t r
   ds2::Multiply(kernels,
                 {{rows, columns, depth, a, a_stride, a_transposed != 0, b, b_stride,
                   b_transposed != 0, c, c_stride, accumulate != 0}},
-                workspace.data, Threads(num_threads));
+                workspace.data, ds2::Threads(num_threads));
 }
 
 // Projected inputs are [B, T, D * G], or [B, T, G] if `shared`. Fills outputs and states; unless
@@ -80,7 +63,7 @@ void ds2_recurrence(int32_t cell, int32_t precision, int32_t set, int32_t num_th
                     float* by_weights, float* by_initial) {
   const ds2::RecurrenceConfig config = Config(cell, precision, set, directions, units);
   const ds2::RecurrencePlan plan(lengths, num_utterances);
-  const ds2::Parallel parallel = Threads(num_threads);
+  const ds2::Parallel parallel = ds2::Threads(num_threads);
   const int64_t values = config.gates() * units;
   const int64_t width = shared ? values : directions * values;
   const int64_t direction_stride = shared ? 0 : values;

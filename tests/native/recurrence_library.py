@@ -1,4 +1,4 @@
-"""Builds the native recurrence with a C interface, and calls it with NumPy arrays.
+"""Calls the native recurrence with NumPy arrays.
 
 Axes: D directions, B utterances, T frames, H units, G = H values of a clipped ReLU, 3 H of a gated
 unit.
@@ -6,16 +6,13 @@ unit.
 
 import ctypes
 import dataclasses
-import hashlib
 import pathlib
-import subprocess
 from collections.abc import Sequence
 
 import numpy as np
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-NATIVE = ROOT / "ds2_tf" / "native"
-FLAGS = ["-std=c++17", "-fno-math-errno", "-Wall", "-Wextra", "-Werror", "-Wno-maybe-uninitialized"]
+from tests.native.compiled import NATIVE, pointer
+
 SOURCES = sorted(
     path
     for pattern in ("instruction_set.cc", "gemm*.cc", "recurrence*.cc")
@@ -27,26 +24,6 @@ CELLS = {"rnn": (0, 1), "gru": (1, 3)}
 _AVX512_BF16 = 3
 _EMULATED_AMX = 100
 PRECISIONS = {"float32": 0, "bfloat16": 1}
-
-
-def build(
-    folder: pathlib.Path, output: str, arguments: Sequence[str | pathlib.Path]
-) -> pathlib.Path:
-    """Returns folder/output, compiled from the library's sources unless it is there already.
-
-    A part of the file's name tells which sources and arguments it was built from.
-    """
-    digest = hashlib.sha256(repr([str(argument) for argument in arguments]).encode())
-    headers = sorted(NATIVE.glob("*.h"))
-    for path in [*headers, *SOURCES, *sorted(pathlib.Path(__file__).parent.glob("*.cc"))]:
-        digest.update(path.name.encode() + path.read_bytes())
-    target = folder / f"{digest.hexdigest()[:16]}-{output}"
-    if not target.exists():
-        partial = target.with_suffix(".partial")
-        command = ["g++", *FLAGS, f"-I{ROOT}", *arguments, *SOURCES, "-pthread", "-o", partial]
-        subprocess.run(command, check=True)
-        partial.rename(target)
-    return target
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,17 +98,17 @@ class RecurrenceLibrary:
             num_threads,
             directions > 1 and width == values,
             *map(ctypes.c_int64, (directions, num_utterances, num_frames, units)),
-            _pointer(np.array(inputs.lengths, np.int32)),
-            _pointer(projected),
-            _pointer(inputs.weights),
-            _pointer(inputs.initial),
-            _pointer(results.outputs),
-            _pointer(results.final),
-            _pointer(inputs.by_outputs),
-            _pointer(inputs.by_final),
-            _pointer(results.by_projected),
-            _pointer(results.by_weights),
-            _pointer(results.by_initial),
+            pointer(np.array(inputs.lengths, np.int32)),
+            pointer(projected),
+            pointer(inputs.weights),
+            pointer(inputs.initial),
+            pointer(results.outputs),
+            pointer(results.final),
+            pointer(inputs.by_outputs),
+            pointer(inputs.by_final),
+            pointer(results.by_projected),
+            pointer(results.by_weights),
+            pointer(results.by_initial),
         )
         return results
 
@@ -158,10 +135,10 @@ class RecurrenceLibrary:
             self.instruction_sets[-1] if instruction_set is None else instruction_set,
             num_threads,
             *map(ctypes.c_int64, (rows, columns, depth)),
-            _pointer(a),
+            pointer(a),
             ctypes.c_int64(a.shape[1]),
             transposed[0],
-            _pointer(b),
+            pointer(b),
             ctypes.c_int64(b.shape[1]),
             transposed[1],
             ctypes.c_void_p(c.ctypes.data + c.itemsize * (c.shape[1] + 1)),
@@ -172,13 +149,3 @@ class RecurrenceLibrary:
         c[1:-1, 1:-2] = 7
         assert (c == 7).all()
         return result
-
-
-def _pointer(array: np.ndarray | None) -> ctypes.c_void_p | None:
-    if array is None:
-        return None
-    array = np.ascontiguousarray(array, array.dtype if array.dtype == np.int32 else np.float32)
-    pointer = ctypes.c_void_p(array.ctypes.data)
-    # Keeps a temporary array alive as long as the pointer to it.
-    pointer.array = array  # type: ignore[attr-defined]
-    return pointer

@@ -5,15 +5,14 @@ import numpy as np
 import pytest
 
 from tests.native import recurrence_reference as reference
-from tests.native.recurrence_library import CELLS, ROOT, Inputs, RecurrenceLibrary, build
-
-C_API = ROOT / "tests" / "native" / "recurrence_c_api.cc"
+from tests.native.compiled import SANITIZERS, TESTS, build
+from tests.native.recurrence_library import CELLS, SOURCES, Inputs, RecurrenceLibrary
 
 
 @pytest.fixture(scope="session")
 def library(native_folder):
-    path = build(native_folder, "librecurrence.so", ["-O3", "-shared", "-fPIC", C_API])
-    return RecurrenceLibrary(path)
+    sources = [*SOURCES, TESTS / "recurrence_c_api.cc"]
+    return RecurrenceLibrary(build(native_folder, "librecurrence.so", sources))
 
 
 def random_inputs(
@@ -178,7 +177,6 @@ def test_products(library, shape, transposed):
 
 
 def test_sanitizers_find_nothing(native_folder):
-    driver = ROOT / "tests" / "native" / "recurrence_driver.cc"
-    flags = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    program = build(native_folder, "recurrence_driver", [*flags, driver])
+    sources = [*SOURCES, TESTS / "recurrence_driver.cc"]
+    program = build(native_folder, "recurrence_driver", sources, SANITIZERS)
     subprocess.run([program], check=True, env={**os.environ, "ASAN_OPTIONS": "detect_leaks=1"})
