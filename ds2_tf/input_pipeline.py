@@ -1,6 +1,7 @@
 """Utterances to padded batches of features and labels."""
 
 import dataclasses
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -179,10 +180,13 @@ class InputPipeline:
             }
 
         dataset = tf.data.Dataset.range(skip_batches, len(batches)).map(
-            features_of, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+            features_of, num_parallel_calls=os.cpu_count(), deterministic=True
         )
+        options = tf.data.Options()
+        # Its thread sleeps for up to a minute, and the end of an epoch would wait for that.
+        options.autotune.enabled = False
         return Epoch(
-            dataset.prefetch(4),
+            dataset.prefetch(4).with_options(options),
             [int(lengths[batch].max()) for batch in global_batches],
             rows,
             batching.padding_share(global_batches, lengths),
