@@ -1,13 +1,29 @@
 """Spoken digits, alone and in strings, on two CPU cores: the config of `python -m tools.demo`.
 
 The recordings are telephone quality (8 kHz), so the model listens at 8 kHz: 81 frequency bins.
+configs/digits.py:streaming is the model for streams and phones: forward only with row convolution,
+heard with running power, of as much computing; `--config.model.lookahead` is the paper's tau.
 """
 
 from ml_collections import ConfigDict
 
 
-def get_config() -> ConfigDict:
-    """Returns the settings; `data.train` and `data.dev` come from the command line."""
+def get_config(form: str = "") -> ConfigDict:
+    """Returns the settings; `data.train` and `data.dev` come from the command line.
+
+    Args:
+      form: "" or "streaming".
+    """
+    if form not in ("", "streaming"):
+        raise ValueError(f"configs/digits.py has the form 'streaming' alone. Received: {form!r}")
+    values = _whole_utterances()
+    if form == "streaming":
+        values.features.power_normalization = "running"
+        values.model.update(bidirectional=False, rnn_units=192, lookahead=5)
+    return values
+
+
+def _whole_utterances() -> ConfigDict:
     return ConfigDict(
         {
             "alphabet": {"symbols": " efghinorstuvwxz", "case": "lower", "language": "en"},

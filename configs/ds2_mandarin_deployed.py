@@ -33,7 +33,11 @@ def get_config(size: str = "") -> ConfigDict:
     config = ConfigDict(
         {
             "alphabet": {"symbols": "", "case": "lower", "language": "zh", "coverage": 0.9926},
-            "features": {"sample_rate_hz": 16000, "log_floor": 1e-4, "power_normalization": "none"},
+            "features": {
+                "sample_rate_hz": 16000,
+                "log_floor": 1e-4,
+                "power_normalization": "running",
+            },
             "model": {
                 "conv_dims": 2,
                 "conv_channels": (8,) if small else (32,),

@@ -1,11 +1,12 @@
 """A trained network with all around it: waveforms in, log-probabilities of symbols out."""
 
+import dataclasses
 import os
 import pathlib
 
 import tensorflow as tf
 
-from ds2_tf import checkpoint, config, features, model, normalization
+from ds2_tf import checkpoint, config, features, frontend, model, normalization
 from ds2_tf.alphabet import Alphabet
 from ds2_tf.errors import UserError
 
@@ -20,6 +21,7 @@ class AcousticModel(tf.Module):
       alphabet: what its labels mean.
       network: the Keras model.
       normalization: the training set's feature statistics.
+      frontend: features and normalisation of waveforms.
     """
 
     def __init__(
@@ -34,6 +36,7 @@ class AcousticModel(tf.Module):
         self.alphabet = alphabet
         self.normalization = statistics
         self.network = network
+        self.frontend = frontend.Frontend(run_config.features, statistics)
 
     @property
     def feature_config(self) -> features.FeatureConfig:
@@ -70,6 +73,11 @@ class AcousticModel(tf.Module):
         checkpoint.restore(weights, checkpoint.model_arrays(network))
         return cls(run_config, alphabet, statistics, network)
 
+    def with_features(self, feature_config: features.FeatureConfig) -> "AcousticModel":
+        """Returns the same model with other features, as in the causal form of a stream."""
+        run_config = dataclasses.replace(self.config, features=feature_config)
+        return AcousticModel(run_config, self.alphabet, self.normalization, self.network)
+
     @tf.function(
         input_signature=[tf.TensorSpec([None, None], tf.float32), tf.TensorSpec([None], tf.int32)]
     )
@@ -92,15 +100,9 @@ class AcousticModel(tf.Module):
         missing_samples = tf.maximum(0, window - num_samples)
         waveforms = tf.pad(waveforms, [[0, missing_rows], [0, missing_samples]])
         lengths = tf.pad(lengths, [[0, missing_rows]])
-        spectrograms, feature_lengths = features.log_spectrogram(
-            self.feature_config, waveforms, lengths
-        )
+        spectrograms, feature_lengths = self.frontend(waveforms, lengths)
         outputs = self.network(
-            {
-                "features": self.normalization(spectrograms, feature_lengths),
-                "feature_lengths": feature_lengths,
-            },
-            training=False,
+            {"features": spectrograms, "feature_lengths": feature_lengths}, training=False
         )
         log_probabilities = model.masked_log_probabilities(
             outputs["logits"], outputs["logit_lengths"]

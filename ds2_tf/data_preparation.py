@@ -109,7 +109,8 @@ def prepare(
         if isinstance(facts, audio.AudioError):
             raise UserError(f"{run.augment.noise_manifest}: {facts}")
     if statistics is None:
-        statistics = normalization.measure(_feature_batches(run, utterances))
+        power = normalization.mean_power(_waveform_batches(run, utterances, "power"))
+        statistics = normalization.measure(_feature_batches(run, utterances, power), power)
     alphabet.save(workdir / "alphabet.json")
     statistics.save(workdir / "normalization.npz")
     with atomic.open_for_write(data_path) as file:
@@ -184,21 +185,28 @@ def _log_alphabet(alphabet: Alphabet, utterances: Sequence[Utterance]) -> None:
 
 
 def _feature_batches(
-    run: config.RunConfig, utterances: Sequence[Utterance]
+    run: config.RunConfig, utterances: Sequence[Utterance], power: float
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yields features [B, T, F] and lengths [B] of random training utterances."""
+    for waveforms, lengths in _waveform_batches(run, utterances, "feature statistics"):
+        spectrograms, frame_lengths = features.log_spectrogram(
+            run.features, tf.constant(waveforms), tf.constant(lengths), power
+        )
+        yield spectrograms.numpy(), frame_lengths.numpy()
+
+
+def _waveform_batches(
+    run: config.RunConfig, utterances: Sequence[Utterance], purpose: str
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yields waveforms [B, S] and lengths [B] of random training utterances."""
     count = min(run.data.normalization_utterances, len(utterances))
     generator = np.random.default_rng(run.training.seed)
     permuted = generator.permutation(len(utterances))[:count].tolist()
     chosen = sorted(permuted, key=lambda i: utterances[i].duration_seconds)
-    for start in tqdm(range(0, count, _BATCH_SIZE), "feature statistics", unit="batch"):
+    for start in tqdm(range(0, count, _BATCH_SIZE), purpose, unit="batch"):
         batch = [utterances[i] for i in chosen[start : start + _BATCH_SIZE]]
         samples = [audio.load_utterance(u, run.features.sample_rate_hz) for u in batch]
-        waveforms, lengths = pad(samples, np.float32)
-        spectrograms, frame_lengths = features.log_spectrogram(
-            run.features, tf.constant(waveforms), tf.constant(lengths)
-        )
-        yield spectrograms.numpy(), frame_lengths.numpy()
+        yield pad(samples, np.float32)
 
 
 def _fingerprint(utterances: Sequence[Utterance]) -> str:

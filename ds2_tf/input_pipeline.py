@@ -13,6 +13,7 @@ from ds2_tf import audio, audio_tfio, batching, features
 from ds2_tf.alphabet import Alphabet
 from ds2_tf.augment import AugmentConfig, Augmenter
 from ds2_tf.errors import UserError
+from ds2_tf.frontend import Frontend
 from ds2_tf.manifest import Utterance
 from ds2_tf.model import ModelConfig
 from ds2_tf.normalization import Normalization
@@ -120,7 +121,7 @@ class InputPipeline:
         self._durations = np.array([u.duration_seconds for u in utterances])
         self._feature_config = feature_config
         self._model_config = model_config
-        self._normalization = normalization
+        self._frontend = Frontend(feature_config, normalization)
         self._batch_config = batch_config or batching.BatchConfig()
         self._augment_config = augment_config or AugmentConfig()
         self._seed = seed
@@ -164,12 +165,10 @@ class InputPipeline:
             )
             waveforms.set_shape([None, None])
             waveform_lengths.set_shape([None])
-            spectrograms, lengths = features.log_spectrogram(
-                self._feature_config, waveforms, waveform_lengths
-            )
+            spectrograms, lengths = self._frontend(waveforms, waveform_lengths)
             batch = {
                 "utterance_index": indices,
-                "features": self._normalization(spectrograms, lengths),
+                "features": spectrograms,
                 "feature_lengths": lengths,
                 "labels": labels,
                 "label_lengths": label_lengths,

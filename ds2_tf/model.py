@@ -12,7 +12,7 @@ from ds2_tf.layers.conv import SequenceConv2D
 from ds2_tf.layers.dense import SequenceDense
 from ds2_tf.layers.recurrent import Recurrent
 from ds2_tf.layers.row_conv import RowConv
-from ds2_tf.layers.sequence_layer import SequenceLayer
+from ds2_tf.layers.sequence_layer import SequenceLayer, State
 from ds2_tf.ops.cells import CELLS
 
 POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
@@ -223,6 +223,44 @@ class DeepSpeech2(keras.Model):
             total += layer.lookahead_frames * stride
             stride *= layer.time_stride
         return total
+
+    def start(self, batch_size: int | tf.Tensor) -> dict[str, State]:
+        """Returns the states of all layers, by name, for B streams of which nothing has come."""
+        return {layer.name: layer.start(batch_size) for layer in self.sequence_layers}
+
+    def step(
+        self,
+        features: tf.Tensor,
+        lengths: tf.Tensor,
+        state: dict[str, State],
+        final: tf.Tensor | None = None,
+    ) -> tuple[tf.Tensor, tf.Tensor, dict[str, State]]:
+        """Takes the next frames of B streams, and returns the logits that they allow.
+
+        The logits of all steps together are those of a call for the whole streams. Inference only.
+
+        Args:
+          features: [B, T, F] float32; what lies past the lengths is ignored.
+          lengths: [B] int32, as many frames as each stream brings, even none.
+          state: from `start` or the last step.
+          final: [B] bool, which streams end; None if none does.
+
+        Returns:
+          logits [B, T', V] float32, their lengths [B] int32, and the new state.
+
+        Raises:
+          ValueError: for a bidirectional network.
+        """
+        x, new_state = features, {}
+        for layer in self.layers:
+            if isinstance(layer, SequenceLayer):
+                x, lengths, new_state[layer.name] = layer.step(
+                    tf.cast(x, layer.compute_dtype), lengths, state[layer.name], final
+                )
+            elif isinstance(layer, keras.layers.Reshape):
+                # Unlike the layer itself, for no frame at all, too.
+                x = tf.reshape(x, [*tf.unstack(tf.shape(x)[:2]), *layer.target_shape[1:]])
+        return x, lengths, new_state
 
 
 def masked_log_probabilities(logits: tf.Tensor, logit_lengths: tf.Tensor) -> tf.Tensor:

@@ -1,4 +1,4 @@
-"""Per-bin mean and variance of the training set's features."""
+"""Per-bin mean and variance of the features: the training set's, or adapted to a stream."""
 
 import dataclasses
 import os
@@ -11,6 +11,10 @@ import tensorflow as tf
 
 from ds2_tf import atomic
 from ds2_tf.errors import UserError
+from ds2_tf.features import TYPICAL_POWER
+from ds2_tf.layers.lengths import mask_frames
+from ds2_tf.layers.sequence_layer import State
+from ds2_tf.ops import running_mean
 
 # Bins without sound (above half the rate of a recording that was resampled) hardly vary at all;
 # dividing by their deviation would blow rounding errors up into features.
@@ -24,10 +28,12 @@ class Normalization:
     Attributes:
       mean: [F] float32.
       standard_deviation: [F] float32, at least `STANDARD_DEVIATION_FLOOR`.
+      power: mean power of the training set's samples, with which running power begins.
     """
 
     mean: np.ndarray
     standard_deviation: np.ndarray
+    power: float = TYPICAL_POWER
 
     def __call__(self, features: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
         """Returns normalised features [B, T, F], zero past each length.
@@ -36,14 +42,46 @@ class Normalization:
           features: [B, T, F] float32.
           lengths: [B] int32.
         """
-        normalised = (features - self.mean) / self.standard_deviation
-        mask = tf.sequence_mask(lengths, tf.shape(features)[1])[:, :, tf.newaxis]
-        return tf.where(mask, normalised, 0.0)
+        return mask_frames((features - self.mean) / self.standard_deviation, lengths)
+
+    def start(self, batch_size: int | tf.Tensor) -> State:
+        """Returns the state of B streams for `adapt`."""
+        squares = np.square(self.standard_deviation) + np.square(self.mean)
+        return running_mean.start(np.concatenate([self.mean, squares]), batch_size)
+
+    def adapt(
+        self,
+        features: tf.Tensor,
+        lengths: tf.Tensor,
+        state: State,
+        prior_frames: int,
+        memory_frames: int,
+    ) -> tuple[tf.Tensor, State]:
+        """Returns features [B, T, F] normalised by what was heard up to each frame.
+
+        Mean and variance begin with the training set's and follow the stream.
+
+        Args:
+          features: [B, T, F] float32, the stream's next frames.
+          lengths: [B] int32.
+          state: from `start` or the last call.
+          prior_frames: how many frames the training set's statistics count for.
+          memory_frames: over how many frames the stream's are averaged at most.
+
+        Source: Deep Speech 2, section 7.
+        """
+        values = tf.concat([features, tf.square(features)], axis=-1)
+        means, state = running_mean.running_mean(
+            values, lengths, state, prior_frames, memory_frames
+        )
+        mean, squares = tf.split(means, 2, axis=-1)
+        variance = tf.maximum(squares - tf.square(mean), STANDARD_DEVIATION_FLOOR**2)
+        return mask_frames((features - mean) * tf.math.rsqrt(variance), lengths), state
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes `normalization.npz`."""
         with atomic.open_for_write(path, "wb") as file:
-            np.savez(file, mean=self.mean, standard_deviation=self.standard_deviation)
+            np.savez(file, **dataclasses.asdict(self))
 
 
 def load(path: str | os.PathLike) -> Normalization:
@@ -54,7 +92,9 @@ def load(path: str | os.PathLike) -> Normalization:
     """
     try:
         with np.load(path) as arrays:
-            return Normalization(arrays["mean"], arrays["standard_deviation"])
+            return Normalization(
+                arrays["mean"], arrays["standard_deviation"], float(arrays["power"])
+            )
     except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
         raise UserError(
             f"{path}: not the statistics that training writes ({error}); take the file from the "
@@ -62,11 +102,27 @@ def load(path: str | os.PathLike) -> Normalization:
         ) from error
 
 
-def measure(batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> Normalization:
+def mean_power(batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> float:
+    """Returns the mean power of all valid samples; 0 without any.
+
+    Args:
+      batches: pairs of waveforms [B, S], zero past their lengths, and lengths [B].
+    """
+    energy, count = 0.0, 0
+    for waveforms, lengths in batches:
+        energy += float(np.square(waveforms, dtype=np.float64).sum())
+        count += int(np.sum(lengths))
+    return energy / max(1, count)
+
+
+def measure(
+    batches: Iterable[tuple[np.ndarray, np.ndarray]], power: float = TYPICAL_POWER
+) -> Normalization:
     """Returns the statistics of all valid frames.
 
     Args:
       batches: pairs of features [B, T, F] and lengths [B].
+      power: of the samples that they were made of.
 
     Raises:
       ValueError: when there is no frame at all.
@@ -87,4 +143,5 @@ def measure(batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> Normalization:
     return Normalization(
         mean.astype(np.float32),
         np.maximum(deviation, STANDARD_DEVIATION_FLOOR).astype(np.float32),
+        power,
     )

@@ -26,7 +26,7 @@ ROWS = {
 MODELS = ["table10", "ds2_english_100m", "ds2_mandarin", "ds2_mandarin_deployed"]
 PAPER = [(stem, row) for stem, rows in ROWS.items() for row in rows] + [(s, "") for s in MODELS]
 SMALL = [(stem, f"{row}:small" if row else "small") for stem, row in PAPER]
-OTHERS = [("digits", ""), ("librispeech_small", "")]
+OTHERS = [("digits", ""), ("digits", "streaming"), ("librispeech_small", "")]
 # Millions of parameters that the paper states, and the labels that these count; for Mandarin the
 # 80 million of the config's docstring, and what the stated sizes of the deployed system come to.
 STATED = {

@@ -8,7 +8,7 @@ import tensorflow as tf
 from ds2_tf.layers import recomputation
 from ds2_tf.layers.activation import clipped_relu
 from ds2_tf.layers.batch_norm import SequenceBatchNorm
-from ds2_tf.layers.sequence_layer import SequenceLayer
+from ds2_tf.layers.sequence_layer import SequenceLayer, State
 
 
 @keras.saving.register_keras_serializable("ds2_tf")
@@ -73,12 +73,26 @@ class Block(SequenceLayer):
         output_lengths = self.layer.output_lengths(lengths)
 
         def compute(x: tf.Tensor) -> tf.Tensor:
-            y = self.layer(x, lengths)
-            if self.batch_norm is not None:
-                y = self.batch_norm(y, output_lengths, training=training)
-            return clipped_relu(y)
+            return self._activate(self.layer(x, lengths), output_lengths, training)
 
         return recomputation.apply(compute, x), output_lengths
+
+    def _activate(self, y: tf.Tensor, lengths: tf.Tensor, training: bool = False) -> tf.Tensor:
+        """Returns f(B(y))."""
+        if self.batch_norm is not None:
+            y = self.batch_norm(y, lengths, training=training)
+        return clipped_relu(y)
+
+    def start(self, batch_size: int | tf.Tensor) -> State:
+        """Returns the layer's state."""
+        return self.layer.start(batch_size)
+
+    def step(
+        self, x: tf.Tensor, lengths: tf.Tensor, state: State, final: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor, State]:
+        """Steps the layer."""
+        y, lengths, state = self.layer.step(x, lengths, state, final)
+        return self._activate(y, lengths), lengths, state
 
     def flops_per_frame(self) -> int:
         """Returns the layer's operations."""

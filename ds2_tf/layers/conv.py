@@ -7,7 +7,8 @@ import keras
 import tensorflow as tf
 
 from ds2_tf.layers import lengths as lengths_lib
-from ds2_tf.layers.sequence_layer import SequenceLayer
+from ds2_tf.layers.sequence_layer import SequenceLayer, State
+from ds2_tf.layers.sliding_window import SlidingWindow
 from ds2_tf.ops.convolution import convolution
 
 
@@ -52,6 +53,8 @@ class SequenceConv2D(SequenceLayer):
         self.stride = (stride[0], stride[1])
         self.use_bias = use_bias
         self.input_gradient = input_gradient
+        beside = (kernel[0] - 1) // 2
+        self._window = SlidingWindow(kernel[0], stride[0], before=beside, after=beside)
 
     def build(self, shape: tuple[Any, ...], *_: Any) -> None:
         """Creates the kernel [time, frequency, C, channels]."""
@@ -87,6 +90,27 @@ class SequenceConv2D(SequenceLayer):
         if self.use_bias:
             y += tf.cast(self.bias.value, y.dtype)
         return lengths_lib.mask_frames(y, self.output_lengths(lengths))
+
+    def start(self, batch_size: int | tf.Tensor) -> State:
+        """Returns the state of B streams: the frames that the next windows begin with."""
+        frame = (self._num_input_bins, self.kernel.shape[2])
+        return self._window.start(batch_size, frame, tf.as_dtype(self.compute_dtype))
+
+    def step(
+        self, x: tf.Tensor, lengths: tf.Tensor, state: State, final: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor, State]:
+        """Convolves every window that is complete."""
+        frames, lengths, state = self._window.push(state, x, lengths, final)
+        bins = (self.kernel_size[1] - 1) // 2
+        y = tf.nn.conv2d(
+            tf.pad(frames, [[0, 0], [0, 0], [bins, bins], [0, 0]]),
+            tf.cast(self.kernel.value, x.dtype),
+            strides=self.stride,
+            padding="VALID",
+        )
+        if self.use_bias:
+            y += tf.cast(self.bias.value, y.dtype)
+        return lengths_lib.mask_frames(y, lengths), lengths, state
 
     def flops_per_frame(self) -> int:
         """Returns 2 k C channels F', k the kernel's size."""

@@ -9,7 +9,7 @@ import tensorflow as tf
 from ds2_tf.layers import lengths as lengths_lib
 from ds2_tf.layers import recomputation
 from ds2_tf.layers.batch_norm import SequenceBatchNorm
-from ds2_tf.layers.sequence_layer import SequenceLayer
+from ds2_tf.layers.sequence_layer import SequenceLayer, State
 from ds2_tf.ops.cells import CELLS
 from ds2_tf.ops.recurrence import recurrence
 
@@ -85,9 +85,25 @@ class Recurrent(SequenceLayer):
         """
 
         def compute(x: tf.Tensor) -> tf.Tensor:
-            return self._run(self._project(x, lengths, training), lengths)
+            return self._run(self._project(x, lengths, training), lengths)[0]
 
         return recomputation.apply(compute, x)
+
+    def start(self, batch_size: int | tf.Tensor) -> State:
+        """Returns the state of B streams: that of the cells."""
+        size = CELLS[self.cell].num_states * self.units
+        return {"cells": tf.zeros([batch_size, size], tf.as_dtype(self.compute_dtype))}
+
+    def step(
+        self, x: tf.Tensor, lengths: tf.Tensor, state: State, final: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor, State]:
+        """Runs the recurrence on from where it was."""
+        del final
+        if self.bidirectional:
+            raise ValueError(f"{self.name} is bidirectional and cannot run on a stream")
+        projected = self._project(x, lengths, training=False)
+        y, cells = self._run(projected, lengths, state["cells"][tf.newaxis])
+        return y, lengths, {"cells": cells[0]}
 
     def _project(self, x: tf.Tensor, lengths: tf.Tensor, training: bool) -> tf.Tensor:
         """Returns B(W x) [B, T, projections]."""
@@ -97,10 +113,13 @@ class Recurrent(SequenceLayer):
             return self.batch_norm(projected, lengths, training=training)
         return lengths_lib.mask_frames(projected + tf.cast(self.bias.value, x.dtype), lengths)
 
-    def _run(self, projected: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-        """Returns the outputs of the recurrences over B(W x), summed."""
+    def _run(
+        self, projected: tf.Tensor, lengths: tf.Tensor, initial: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the outputs of the recurrences over B(W x), summed, and their last states."""
         weights = tf.cast(self.recurrent_kernel.value, projected.dtype)
-        return lengths_lib.mask_frames(recurrence(self.cell, projected, weights, lengths), lengths)
+        outputs, final = recurrence(self.cell, projected, weights, lengths, initial)
+        return lengths_lib.mask_frames(outputs, lengths), final
 
     def flops_per_frame(self) -> int:
         """Returns the operations of W and of each direction's U."""

@@ -6,7 +6,8 @@ import keras
 import tensorflow as tf
 
 from ds2_tf.layers import lengths as lengths_lib
-from ds2_tf.layers.sequence_layer import SequenceLayer
+from ds2_tf.layers.sequence_layer import SequenceLayer, State
+from ds2_tf.layers.sliding_window import SlidingWindow
 
 
 @keras.saving.register_keras_serializable("ds2_tf")
@@ -24,6 +25,7 @@ class RowConv(SequenceLayer):
             raise ValueError(f"lookahead must be >= 1. Received: {lookahead}")
         self.lookahead = lookahead
         self.use_bias = use_bias
+        self._window = SlidingWindow(lookahead + 1, after=lookahead)
 
     @property
     def lookahead_frames(self) -> int:
@@ -48,16 +50,30 @@ class RowConv(SequenceLayer):
         """
         x = lengths_lib.mask_frames(x, lengths)
         padded = tf.pad(x, [[0, 0], [0, self.lookahead], [0, 0]])
+        return lengths_lib.mask_frames(self._convolve(padded), lengths)
+
+    def start(self, batch_size: int | tf.Tensor) -> State:
+        """Returns the state of B streams: the frames that the next windows begin with."""
+        frame = (self.kernel.shape[1],)
+        return self._window.start(batch_size, frame, tf.as_dtype(self.compute_dtype))
+
+    def step(
+        self, x: tf.Tensor, lengths: tf.Tensor, state: State, final: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor, State]:
+        """Convolves every window that is complete."""
+        frames, lengths, state = self._window.push(state, x, lengths, final)
+        return lengths_lib.mask_frames(self._convolve(frames), lengths), lengths, state
+
+    def _convolve(self, x: tf.Tensor) -> tf.Tensor:
+        """Returns the convolution [B, T - lookahead, H] of frames [B, T, H] alone."""
         y = tf.nn.depthwise_conv2d(
-            padded[:, :, tf.newaxis, :],
+            x[:, :, tf.newaxis, :],
             tf.cast(self.kernel.value, x.dtype)[:, tf.newaxis, :, tf.newaxis],
             strides=[1, 1, 1, 1],
             padding="VALID",
         )
         y = y[:, :, 0, :]
-        if self.use_bias:
-            y += tf.cast(self.bias.value, y.dtype)
-        return lengths_lib.mask_frames(y, lengths)
+        return y + tf.cast(self.bias.value, y.dtype) if self.use_bias else y
 
     def flops_per_frame(self) -> int:
         """Returns 2 (lookahead + 1) H."""

@@ -10,9 +10,13 @@ _NATIVE_CELLS = ("rnn", "gru")
 
 
 def recurrence(
-    cell: str, projected: tf.Tensor, weights: tf.Tensor, lengths: tf.Tensor
-) -> tf.Tensor:
-    """Returns the outputs [B, T, H] of D recurrences from states of zeros, summed.
+    cell: str,
+    projected: tf.Tensor,
+    weights: tf.Tensor,
+    lengths: tf.Tensor,
+    initial: tf.Tensor | None = None,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the outputs [B, T, H] of D recurrences, summed, and their last states [D, B, S].
 
     The second direction runs backward, from each utterance's own last frame. The native operation
     runs where it loads and knows the cell, a TensorFlow loop otherwise. In half precision the
@@ -23,23 +27,26 @@ def recurrence(
       projected: [B, T, G] float, the inputs times their weights, or [B, T, D * G] when each
         direction has its own. What lies past the lengths has no influence.
       weights: [D, H, G] float, the recurrent weights U of each direction, D = 1 or 2.
-      lengths: [B] int32.
+      lengths: [B] int32; a row without frames keeps its state.
+      initial: [D, B, S] float, the states to start from; None for zeros. S is H, 2 H for "lstm".
 
     Source: Deep Speech 2, sections 3.1 to 3.3.
     """
+    if initial is None:
+        size = CELLS[cell].num_states * weights.shape[1]
+        initial = tf.zeros([weights.shape[0], tf.shape(projected)[0], size], projected.dtype)
     operations = native.load() if cell in _NATIVE_CELLS else None
     if operations is None or projected.dtype not in (tf.float32, tf.bfloat16):
-        return _portable(cell, projected, weights, lengths)
-    start = tf.zeros([tf.shape(weights)[0], tf.shape(projected)[0], tf.shape(weights)[1]])
-    outputs, *_ = operations.ds2_recurrence(
+        return _portable(cell, projected, weights, lengths, initial)
+    outputs, final, *_ = operations.ds2_recurrence(
         tf.cast(projected, tf.float32),
         tf.cast(weights, tf.float32),
         lengths,
-        start,
+        tf.cast(initial, tf.float32),
         cell=cell,
         round_to_bfloat16=projected.dtype == tf.bfloat16,
     )
-    return tf.cast(outputs, projected.dtype)
+    return tf.cast(outputs, projected.dtype), tf.cast(final, projected.dtype)
 
 
 @tf.RegisterGradient("Ds2>Recurrence")
@@ -63,19 +70,27 @@ def _recurrence_gradient(
     return [by_projected, by_weights, None, by_initial]
 
 
-def _portable(cell: str, projected: tf.Tensor, weights: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+def _portable(
+    cell: str, projected: tf.Tensor, weights: tf.Tensor, lengths: tf.Tensor, initial: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
     num_directions = weights.shape[0]
     shared = projected.shape[-1] == weights.shape[-1]
     inputs = [projected] * num_directions if shared else tf.split(projected, num_directions, -1)
     if num_directions == 2:
         inputs[1] = _reverse(inputs[1], lengths)
-    outputs = recurrence_portable.recurrence(
-        CELLS[cell], tf.transpose(tf.stack(inputs), [2, 0, 1, 3]), weights
+    states = recurrence_portable.recurrence(
+        CELLS[cell], tf.transpose(tf.stack(inputs), [2, 0, 1, 3]), weights, initial
     )
-    outputs = tf.transpose(outputs, [1, 2, 0, 3])
+    states = tf.transpose(states, [1, 2, 0, 3])
+    final = tf.gather(
+        tf.concat([initial[:, :, tf.newaxis], states], axis=2),
+        tf.broadcast_to(lengths, tf.shape(states)[:2]),
+        batch_dims=2,
+    )
+    outputs = states[..., : weights.shape[1]]
     if num_directions == 1:
-        return outputs[0]
-    return outputs[0] + _reverse(outputs[1], lengths)
+        return outputs[0], final
+    return outputs[0] + _reverse(outputs[1], lengths), final
 
 
 def _reverse(x: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:

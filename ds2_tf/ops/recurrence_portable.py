@@ -13,40 +13,45 @@ import tensorflow as tf
 from ds2_tf.ops.cells import Cell
 
 
-def recurrence(cell: Cell, projected: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """Runs D independent recurrences side by side, from a state of zeros.
+def recurrence(
+    cell: Cell, projected: tf.Tensor, weights: tf.Tensor, initial: tf.Tensor
+) -> tf.Tensor:
+    """Runs D independent recurrences side by side.
 
     Args:
       cell: one of `cells.CELLS`.
       projected: [T, D, B, G] float, the inputs times their weights. No mask is applied: a
         sequence's padding follows its frames and cannot reach them.
       weights: [D, H, G] float, the recurrent weights U of each direction.
+      initial: [D, B, S] float, the states to start from.
 
     Returns:
-      The outputs h [T, D, B, H]. First derivatives only.
+      The states [T, D, B, S], of which the first H values are the outputs h. First derivatives
+      only.
     """
 
     @tf.custom_gradient
-    def run(projected: tf.Tensor, weights: tf.Tensor) -> tuple[tf.Tensor, Callable]:
-        states = _forward(cell, projected, weights)
+    def run(
+        projected: tf.Tensor, weights: tf.Tensor, initial: tf.Tensor
+    ) -> tuple[tf.Tensor, Callable]:
+        states = _forward(cell, projected, weights, initial)
 
-        def gradient(by_output: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            return _backward(cell, projected, weights, states, by_output)
+        def gradient(by_states: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            previous = tf.concat([initial[tf.newaxis], states[:-1]], 0)
+            return _backward(cell, projected, weights, previous, by_states)
 
-        return _outputs(cell, states), gradient
+        return states, gradient
 
-    return run(projected, weights)
+    return run(projected, weights, initial)
 
 
-def _forward(cell: Cell, projected: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+def _forward(cell: Cell, projected: tf.Tensor, weights: tf.Tensor, initial: tf.Tensor) -> tf.Tensor:
     """Returns the states [T, D, B, S]."""
     num_frames = tf.shape(projected)[0]
     size = cell.num_states * weights.shape[1]
     state_shape = [projected.shape[1], projected.shape[2], size]
     inputs = tf.TensorArray(projected.dtype, num_frames).unstack(projected)
     states = tf.TensorArray(projected.dtype, num_frames, element_shape=state_shape)
-    start = tf.zeros([tf.shape(weights)[0], tf.shape(projected)[2], size], projected.dtype)
-    start = tf.ensure_shape(start, state_shape)
 
     def step(
         t: tf.Tensor, state: tf.Tensor, states: tf.TensorArray
@@ -58,7 +63,7 @@ def _forward(cell: Cell, projected: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
     *_, states = tf.while_loop(
         lambda t, *_: t < num_frames,
         step,
-        (tf.constant(0), start, states),
+        (tf.constant(0), tf.ensure_shape(initial, state_shape), states),
     )
     return states.stack()
 
@@ -67,36 +72,36 @@ def _backward(
     cell: Cell,
     projected: tf.Tensor,
     weights: tf.Tensor,
-    states: tf.Tensor,
-    by_output: tf.Tensor,
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the gradients for `projected` and `weights`, given that of the outputs."""
+    previous: tf.Tensor,
+    by_states: tf.Tensor,
+) -> tuple[tf.Tensor, ...]:
+    """Returns the gradients for the arguments, given the states before each frame and theirs."""
     num_frames = tf.shape(projected)[0]
-    previous = tf.concat([tf.zeros_like(states[:1]), states[:-1]], 0)
     outputs = _outputs(cell, previous)
     recurrent = tf.einsum("tdbh,dhg->tdbg", outputs, weights)
     coefficients = cell.coefficients(projected, recurrent, previous)
-    coefficients_of = tf.TensorArray(states.dtype, num_frames).unstack(coefficients)
-    by_output_of = tf.TensorArray(states.dtype, num_frames).unstack(by_output)
-    totals = tf.TensorArray(states.dtype, num_frames, element_shape=states.shape[1:])
-    start = tf.ensure_shape(tf.zeros(tf.shape(states)[1:], states.dtype), states.shape[1:])
+    coefficients_of = tf.TensorArray(previous.dtype, num_frames).unstack(coefficients)
+    by_state_of = tf.TensorArray(previous.dtype, num_frames).unstack(by_states)
+    totals = tf.TensorArray(previous.dtype, num_frames, element_shape=previous.shape[1:])
+    start = tf.ensure_shape(tf.zeros(tf.shape(previous)[1:], previous.dtype), previous.shape[1:])
 
     def step(
         t: tf.Tensor, from_later: tf.Tensor, totals: tf.TensorArray
     ) -> tuple[tf.Tensor, tf.Tensor, tf.TensorArray]:
-        total = from_later + _as_state(cell, by_output_of.read(t))
+        total = from_later + by_state_of.read(t)
         pulled = cell.pull_back(coefficients_of.read(t), total)
         through_weights = tf.matmul(pulled.recurrent, weights, transpose_b=True)
         to_earlier = pulled.state + _as_state(cell, through_weights)
         return t - 1, to_earlier, totals.write(t, total)
 
-    *_, totals = tf.while_loop(
+    _, by_initial, totals = tf.while_loop(
         lambda t, *_: t >= 0,
         step,
         (num_frames - 1, start, totals),
     )
     pulled = cell.pull_back(coefficients, totals.stack())
-    return pulled.projected, tf.einsum("tdbh,tdbg->dhg", outputs, pulled.recurrent)
+    by_weights = tf.einsum("tdbh,tdbg->dhg", outputs, pulled.recurrent)
+    return pulled.projected, by_weights, by_initial
 
 
 def _outputs(cell: Cell, states: tf.Tensor) -> tf.Tensor:

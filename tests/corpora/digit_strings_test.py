@@ -102,8 +102,8 @@ def test_strings_are_1_to_7_digits_of_one_speaker(splits):
 
 def test_training_strings_are_balanced_and_all_different(splits):
     train = splits["train"]
-    assert len(train) == 6000
-    assert len({utterance.audio_paths for utterance in train}) == 6000
+    assert len(train) == 9000
+    assert len({utterance.audio_paths for utterance in train}) == 9000
     lengths = collections.Counter(len(utterance.audio_paths) for utterance in train)
     assert set(lengths) == set(range(1, 8))
     assert min(lengths.values()) > 350

@@ -11,15 +11,14 @@ def cell(request):
     return CELLS[request.param]
 
 
-def automatic(cell, projected, weights):
+def automatic(cell, projected, weights, state):
     """The same recurrence unrolled, whose gradient TensorFlow finds itself."""
     units = weights.shape[1]
-    state = tf.zeros([weights.shape[0], projected.shape[2], cell.num_states * units], tf.float64)
-    outputs = []
+    states = []
     for frame in tf.unstack(projected):
         state = cell.step(frame, tf.matmul(state[..., :units], weights), state)
-        outputs.append(state[..., :units])
-    return tf.stack(outputs)
+        states.append(state)
+    return tf.stack(states)
 
 
 @pytest.mark.parametrize("num_frames", [1, 2, 9])
@@ -28,14 +27,15 @@ def test_gradient_equals_automatic_differentiation(cell, num_frames):
     units, size = 4, 4 * cell.num_gates
     projected = tf.constant(generator.normal(0, 2, (num_frames, 2, 3, size)))
     weights = tf.constant(generator.normal(0, 1, (2, units, size)))
-    outer = tf.constant(generator.normal(size=(num_frames, 2, 3, units)))
+    initial = tf.constant(generator.normal(0, 2, (2, 3, units * cell.num_states)))
+    outer = tf.constant(generator.normal(size=(num_frames, 2, 3, units * cell.num_states)))
     results = []
     for function in (recurrence_portable.recurrence, automatic):
         with tf.GradientTape() as tape:
-            tape.watch([projected, weights])
-            states = function(cell, projected, weights)
+            tape.watch([projected, weights, initial])
+            states = function(cell, projected, weights, initial)
             loss = tf.reduce_sum(states * outer)
-        results.append([states, *tape.gradient(loss, [projected, weights])])
+        results.append([states, *tape.gradient(loss, [projected, weights, initial])])
     for ours, theirs in zip(*results, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-10)
     assert np.abs(results[0][1]).max() > 0
@@ -45,7 +45,8 @@ def test_gradient_equals_automatic_differentiation(cell, num_frames):
 def test_values_clip_at_20(name):
     cell = CELLS[name]
     projected = tf.fill([1, 1, 1, cell.num_gates], 1000.0)
-    states = recurrence_portable.recurrence(cell, projected, tf.zeros([1, 1, cell.num_gates]))
+    weights = tf.zeros([1, 1, cell.num_gates])
+    states = recurrence_portable.recurrence(cell, projected, weights, tf.zeros([1, 1, 1]))
     assert states.numpy().item() == 20
 
 
@@ -53,6 +54,9 @@ def test_no_frames_and_no_utterances(cell):
     weights = tf.zeros([2, 3, 3 * cell.num_gates])
     for shape in ((0, 2, 4), (5, 2, 0)):
         states = recurrence_portable.recurrence(
-            cell, tf.zeros([*shape, 3 * cell.num_gates]), weights
+            cell,
+            tf.zeros([*shape, 3 * cell.num_gates]),
+            weights,
+            tf.zeros([*shape[1:], 3 * cell.num_states]),
         )
-        assert states.shape == (*shape, 3)
+        assert states.shape == (*shape, 3 * cell.num_states)
