@@ -10,6 +10,9 @@ from ds2_tf import checkpoint, config, features, frontend, model, normalization
 from ds2_tf.alphabet import Alphabet
 from ds2_tf.errors import UserError
 
+NOT_A_NUMBER = (
+    "the model's output is not a number: its weights are damaged; restore them or train again"
+)
 BEST_WEIGHTS = pathlib.PurePath("best", "weights.npz")
 
 
@@ -52,6 +55,12 @@ class AcousticModel(tf.Module):
     def seconds_per_frame(self) -> float:
         """Time between two output frames."""
         return self.feature_config.step * self.config.model.time_stride / self.sample_rate_hz
+
+    @property
+    def streams_exactly(self) -> bool:
+        """Whether it hears in a stream what it hears in the whole recording."""
+        is_causal = self.feature_config == self.feature_config.causal
+        return is_causal and self.network.lookahead_frames is not None
 
     @classmethod
     def load(cls, workdir: str | os.PathLike) -> "AcousticModel":

@@ -96,6 +96,11 @@ class FeatureConfig:
             return self
         return dataclasses.replace(self, power_normalization="running")
 
+    def adapted(self, seconds: float) -> "FeatureConfig":
+        """Returns the same with mean and variance adapted to the last seconds; 0 for not at all."""
+        frames = math.ceil(seconds * self.sample_rate_hz / self.step)
+        return dataclasses.replace(self, adaptation_memory_frames=frames)
+
     def num_frames(self, num_samples: int) -> int:
         """Returns T for S samples: only whole windows count."""
         return max(0, 1 + (num_samples - self.window) // self.step)

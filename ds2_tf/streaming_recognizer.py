@@ -3,7 +3,9 @@
 import numpy as np
 
 from ds2_tf import endpointing
+from ds2_tf.acoustic_model import NOT_A_NUMBER
 from ds2_tf.decoding.greedy_stream import GreedyStream
+from ds2_tf.errors import UserError
 from ds2_tf.streaming import AudioStream, StreamingModel
 from ds2_tf.transcript import Transcript, spell
 
@@ -51,6 +53,7 @@ class StreamingRecognizer:
           log-probabilities [T', V] float32.
 
         Raises:
+          UserError: when the model's output is not a number.
           ValueError: for samples of another shape or type.
         """
         samples = _as_float(samples)
@@ -78,6 +81,8 @@ class StreamingRecognizer:
         return last
 
     def _decode(self, frames: np.ndarray) -> np.ndarray:
+        if np.isnan(frames).any():
+            raise UserError(NOT_A_NUMBER)
         for frame in frames:
             self._decoder.step(frame)
             if self._is_end():

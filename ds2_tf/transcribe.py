@@ -1,5 +1,6 @@
 """Recordings of any length to transcripts: words with times and confidence."""
 
+import dataclasses
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,10 +9,12 @@ import numpy as np
 import tensorflow as tf
 
 from ds2_tf import audio, windows
-from ds2_tf.acoustic_model import AcousticModel
+from ds2_tf.acoustic_model import NOT_A_NUMBER, AcousticModel
 from ds2_tf.decoding import greedy
 from ds2_tf.errors import UserError
 from ds2_tf.input_pipeline import pad
+from ds2_tf.streaming import StreamingModel
+from ds2_tf.streaming_recognizer import StreamingRecognizer
 from ds2_tf.transcript import Symbol, Transcript, Word, spell
 
 __all__ = ["Transcriber", "Transcript", "Word", "recognize"]
@@ -22,8 +25,9 @@ _BLOCK_SECONDS = 10.0
 class Transcriber:
     """Transcribes recordings with one model, in memory that does not grow with their length.
 
-    A recording of at most 60 seconds is heard whole; a longer one in windows of 60 seconds that
-    overlap by 10 and are joined where both heard the same (`ds2_tf.windows`).
+    A model that can follow a stream hears a recording as one. Another one hears a recording of at
+    most 60 seconds whole, and a longer one in windows of 60 seconds that overlap by 10 and are
+    joined where both heard the same (`ds2_tf.windows`).
     """
 
     def __init__(self, model: AcousticModel, batch_size: int = 4) -> None:
@@ -32,6 +36,9 @@ class Transcriber:
             raise ValueError(f"batch_size must be >= 1. Received: {batch_size}")
         self.model = model
         self._batch_size = batch_size
+        self._recognizer: StreamingRecognizer | None = None
+        if model.streams_exactly:
+            self._recognizer = StreamingRecognizer(StreamingModel(model))
 
     @classmethod
     def load(cls, workdir: str | os.PathLike) -> "Transcriber":
@@ -67,6 +74,10 @@ class Transcriber:
           blocks: one recording, in order.
           audio_path: its name in the result.
         """
+        if self._recognizer is not None:
+            for block in blocks:
+                self._recognizer.accept(block)
+            return dataclasses.replace(self._recognizer.finish(), audio_path=audio_path)
         rate = self.model.sample_rate_hz
         num_samples = 0
 
@@ -121,8 +132,5 @@ def recognize(model: AcousticModel, waveforms: Sequence[np.ndarray]) -> greedy.R
     padded, lengths = pad(waveforms, np.float32)
     log_probs, frame_lengths = model.log_probabilities(tf.constant(padded), tf.constant(lengths))
     if bool(tf.reduce_any(tf.math.is_nan(log_probs))):
-        raise UserError(
-            "the model's output is not a number: its weights are damaged; restore them or train "
-            "again"
-        )
+        raise UserError(NOT_A_NUMBER)
     return greedy.greedy_runs(log_probs, frame_lengths)

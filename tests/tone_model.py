@@ -21,6 +21,8 @@ _GAP_SECONDS = 0.03
 class ToneModel:
     """Has the attributes of `AcousticModel`; hears a symbol in the middle sample of each frame."""
 
+    streams_exactly = False
+
     def __init__(self, symbols=ENGLISH, seconds_per_frame=0.02):
         self.alphabet = symbols
         self.feature_config = features.FeatureConfig(sample_rate_hz=SAMPLE_RATE_HZ)
@@ -38,6 +40,23 @@ class ToneModel:
         logits = np.where(labels[..., np.newaxis] == np.arange(self.alphabet.num_labels), 5.0, 0.0)
         log_probs = tf.nn.log_softmax(logits.astype(np.float32))
         return log_probs, tf.constant(lengths.numpy() // frame, tf.int32)
+
+
+class ToneStream:
+    """A stand-in for `StreamingModel` with the hearing of `ToneModel`; one stream."""
+
+    def __init__(self, symbols=ENGLISH):
+        self.model = ToneModel(symbols)
+
+    def start(self, batch_size):
+        assert batch_size == 1
+        return {"samples": tf.zeros([1, 0])}
+
+    def step(self, samples, lengths, final, state):
+        held = tf.concat([state["samples"], samples[:, : lengths[0]]], axis=1)
+        log_probs, counts = self.model.log_probabilities(held, tf.shape(held)[1:])
+        used = int(counts[0]) * round(self.model.seconds_per_frame * SAMPLE_RATE_HZ)
+        return log_probs, counts, {"samples": held[:, used:]}
 
 
 def speak(text, symbols=ENGLISH, lead_seconds=0.0):

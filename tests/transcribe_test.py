@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from ds2_tf import alphabet, audio, errors, transcribe
 from ds2_tf.decoding import greedy
+from tests.streaming_models import make_model, sound
 from tests.tone_model import SAMPLE_RATE_HZ, ToneModel, speak, write
 
 _WORDS = ["no", "on", "yes", "a", "seven", "nine", "eleven", "the"]
@@ -269,3 +270,28 @@ def test_two_hours_of_known_text(tmp_path):
     transcript = transcribe.Transcriber(ToneModel()).transcribe(path)
     assert transcript.duration_seconds > 7200
     assert transcript.text == text
+
+
+def test_a_model_that_can_follow_a_stream_hears_a_recording_as_one():
+    model = make_model({}, {"power_normalization": "running"})
+    assert model.streams_exactly
+    samples = sound(70 * 8000)
+    runs = transcribe.recognize(model, [samples])
+    whole = greedy.greedy_text(runs.labels, model.alphabet).numpy()[0].decode()
+    transcriber = transcribe.Transcriber(model)
+    for size in (8000, 70 * 8000):
+        blocks = (samples[i : i + size] for i in range(0, len(samples), size))
+        transcript = transcriber.transcribe_blocks(blocks, "a.wav")
+        assert transcript.text == whole
+        assert (transcript.audio_path, transcript.duration_seconds) == ("a.wav", 70)
+
+
+@pytest.mark.parametrize(
+    ("model", "features"),
+    [
+        ({}, {"power_normalization": "utterance"}),
+        ({"bidirectional": True, "lookahead": 0}, {"power_normalization": "running"}),
+    ],
+)
+def test_a_model_that_needs_the_whole_recording_does_not_stream(model, features):
+    assert not make_model(model, features).streams_exactly

@@ -8,6 +8,7 @@ Examples:
   ds2 evaluate --workdir=runs/english --manifest=test.jsonl
   ds2 evaluate --workdir=runs/english --manifest=test_clean.jsonl,test_other.jsonl
   ds2 evaluate --workdir=runs/english --manifest=test.jsonl --json=test.json --batch_size=64
+  ds2 evaluate --workdir=runs/streaming --manifest=test.jsonl --streaming --adapt_seconds=60
 """
 
 from absl import flags
@@ -26,6 +27,16 @@ _MAX_BAD_SHARE = flags.DEFINE_float(
     "The share of recordings that may be unreadable.",
     lower_bound=0.0,
     upper_bound=1.0,
+)
+_STREAMING = flags.DEFINE_bool(
+    "streaming", False, "Hear the recordings as streams: their power is not known beforehand."
+)
+_ADAPT = flags.DEFINE_float(
+    "adapt_seconds",
+    None,
+    "Adapt the features' mean and variance to the last seconds heard; 0: don't. As trained by "
+    "default.",
+    0.0,
 )
 
 
@@ -46,6 +57,10 @@ def main(arguments: list[str]) -> int:
 
     utterances = manifest.read(_MANIFEST.value)
     model = AcousticModel.load(_WORKDIR.value)
+    if _STREAMING.value:
+        model = model.with_features(model.feature_config.causal)
+    if _ADAPT.value is not None:
+        model = model.with_features(model.feature_config.adapted(_ADAPT.value))
     result = evaluate(model, utterances, _BATCH_SIZE.value, max_bad_share=_MAX_BAD_SHARE.value)
     print(report(result), end="")
     if _JSON.value:

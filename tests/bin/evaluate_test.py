@@ -49,6 +49,30 @@ def test_prints_the_report_and_writes_json(tiny_workdir, corpus, tmp_path):
     assert len(content["utterances"]) == 24
 
 
+def test_the_streaming_form_and_adaptation_are_what_is_asked_for(tiny_workdir, corpus, tmp_path):
+    path = tmp_path / "result.json"
+    done = _run(
+        f"--workdir={tiny_workdir}",
+        f"--manifest={corpus}/good.jsonl",
+        f"--json={path}",
+        "--streaming",
+        "--adapt_seconds=2",
+    )
+    assert done.returncode == 0, done.stderr
+    model = AcousticModel.load(tiny_workdir)
+    utterances = manifest.read(corpus / "good.jsonl")
+    heard = {}
+    for name, form in (
+        ("whole", model.feature_config),
+        ("streaming", model.feature_config.causal.adapted(2)),
+    ):
+        result = evaluate(model.with_features(form), utterances, progress=False)
+        heard[name] = [utterance.hypothesis for utterance in result.utterances]
+    content = json.loads(path.read_text())
+    assert [row["hypothesis"] for row in content["utterances"]] == heard["streaming"]
+    assert heard["streaming"] != heard["whole"]
+
+
 def test_stops_when_too_many_recordings_are_bad(tiny_workdir, corpus, tmp_path):
     path = tmp_path / "result.json"
     done = _run(f"--workdir={tiny_workdir}", f"--manifest={corpus}/bad.jsonl", f"--json={path}")

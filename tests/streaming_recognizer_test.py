@@ -1,0 +1,125 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ds2_tf import alphabet
+from ds2_tf.endpointing import EndpointRules
+from ds2_tf.errors import UserError
+from ds2_tf.streaming_recognizer import StreamingRecognizer
+from ds2_tf.transcribe import Transcriber
+from tests.tone_model import SAMPLE_RATE_HZ, ToneModel, ToneStream, speak
+
+NEVER = math.inf
+
+
+def silence(seconds):
+    return np.zeros(round(seconds * SAMPLE_RATE_HZ), np.float32)
+
+
+def heard(recognizer, samples, size):
+    """Returns (text, seconds when it came) of the sentences and of the rest."""
+    found = []
+    for first in range(0, len(samples), size):
+        recognizer.accept(samples[first : first + size])
+        time = min(first + size, len(samples)) / SAMPLE_RATE_HZ
+        found += [(sentence.text, time) for sentence in recognizer.sentences()]
+    found.append((recognizer.finish().text, None))
+    return found
+
+
+@settings(max_examples=30, deadline=None)
+@given(size=st.integers(20, 20_000))
+def test_text_and_times_are_those_of_the_whole_recording(size):
+    samples = np.concatenate([speak("no one knows"), silence(1), speak("it is so")])
+    expected = Transcriber(ToneModel()).transcribe_blocks([samples])
+    recognizer = StreamingRecognizer(ToneStream())
+    for first in range(0, len(samples), size):
+        recognizer.accept(samples[first : first + size])
+        assert expected.text.startswith(recognizer.partial().text)
+    found = recognizer.finish()
+    assert (found.text, found.duration_seconds) == (expected.text, expected.duration_seconds)
+    for word, same in zip(found.words, expected.words, strict=True):
+        assert word.text == same.text
+        times = (word.start_seconds, word.end_seconds, word.confidence)
+        assert times == pytest.approx((same.start_seconds, same.end_seconds, same.confidence))
+    assert recognizer.partial().text == ""
+
+
+@pytest.mark.parametrize("size", [80, 1111, 10**6])
+def test_silence_ends_a_sentence_whatever_the_pieces(size):
+    samples = np.concatenate(
+        [silence(2), speak("one two"), silence(0.5), speak(" three"), silence(1), speak("four")]
+    )
+    rules = EndpointRules(silence_seconds=0.8)
+    found = heard(StreamingRecognizer(ToneStream(), rules), samples, size)
+    assert [text for text, _ in found] == ["one two three", "four"]
+    if size == 80:
+        ends = (len(samples) - len(speak("four"))) / SAMPLE_RATE_HZ - 1
+        assert found[0][1] == pytest.approx(ends + 0.8, abs=0.05)
+
+
+def test_a_held_sound_ends_a_sentence_by_its_stability():
+    held = np.full(2 * SAMPLE_RATE_HZ, (alphabet.english().symbols.index("o") + 1) / 100)
+    samples = np.concatenate([speak("so"), held.astype(np.float32), silence(0.1), speak("yes")])
+    rules = EndpointRules(silence_seconds=NEVER, stability_seconds=1.0)
+    found = heard(StreamingRecognizer(ToneStream(), rules), samples, 80)
+    assert [text for text, _ in found] == ["soo", "o", "yes"] or found[0][0] == "soo"
+    rules = EndpointRules(silence_seconds=NEVER, stability_seconds=NEVER)
+    assert heard(StreamingRecognizer(ToneStream(), rules), samples, 80)[0][0] == "sooyes"
+
+
+def test_a_long_sentence_ends_between_two_words():
+    samples = speak("one two three four five six")
+    rules = EndpointRules(NEVER, NEVER, sentence_seconds=1.0)
+    texts = [text for text, _ in heard(StreamingRecognizer(ToneStream(), rules), samples, 500)]
+    assert " ".join(texts) == "one two three four five six"
+    assert len(texts) > 1
+    assert all(len(text) <= 14 for text in texts)
+
+
+def test_times_count_from_the_start_of_the_stream():
+    samples = np.concatenate([speak("a"), silence(1), speak("b"), silence(1)])
+    recognizer = StreamingRecognizer(ToneStream(), EndpointRules(silence_seconds=0.5))
+    recognizer.accept(samples)
+    first, second = recognizer.sentences()
+    assert first.words[0].start_seconds == pytest.approx(0, abs=0.03)
+    assert second.words[0].start_seconds == pytest.approx(1.12, abs=0.03)
+    assert recognizer.finish().words == ()
+
+
+def test_16_bit_samples_and_no_others():
+    samples = speak("yes")
+    recognizer = StreamingRecognizer(ToneStream())
+    recognizer.accept(np.round(samples * 32768).astype(np.int16))
+    assert recognizer.finish().text == "yes"
+    with pytest.raises(ValueError, match="must be floats or int16. Received: int32"):
+        recognizer.accept(np.zeros(3, np.int32))
+    with pytest.raises(ValueError, match=r"one dimension. Received shape: \(1, 3\)"):
+        recognizer.accept(np.zeros((1, 3), np.float32))
+
+
+def test_start_forgets_everything():
+    recognizer = StreamingRecognizer(ToneStream(), EndpointRules(silence_seconds=0.5))
+    recognizer.accept(np.concatenate([speak("a"), silence(1), speak("b")]))
+    recognizer.start()
+    assert recognizer.sentences() == []
+    recognizer.accept(speak("c"))
+    assert recognizer.finish().text == "c"
+
+
+def test_a_model_that_says_nothing_sensible_is_named():
+    class Damaged(ToneStream):
+        def step(self, samples, lengths, final, state):
+            log_probs, counts, state = super().step(samples, lengths, final, state)
+            return log_probs * np.nan, counts, state
+
+    with pytest.raises(UserError, match="the model's output is not a number"):
+        StreamingRecognizer(Damaged()).accept(speak("a"))
+
+
+def test_times_must_be_times():
+    with pytest.raises(ValueError, match="silence_seconds must be > 0. Received: 0"):
+        EndpointRules(silence_seconds=0)
