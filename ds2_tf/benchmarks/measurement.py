@@ -98,5 +98,6 @@ def in_turn(actions: Mapping[_Name, Callable[[], object]], repetitions: int) -> 
 
 def table(rows: Sequence[Row]) -> str:
     """Returns cases, metrics and values to read."""
-    width = max(len(row.case) for row in rows)
-    return "\n".join(f"{row.case:<{width}}  {row.metric:<30}{row.ours:>10.4g}" for row in rows)
+    case = max(len(row.case) for row in rows)
+    metric = max(len(row.metric) for row in rows)
+    return "\n".join(f"{r.case:<{case}}  {r.metric:<{metric}}  {r.ours:>10.4g}" for r in rows)
