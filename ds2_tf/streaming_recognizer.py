@@ -69,6 +69,10 @@ class StreamingRecognizer:
         ended, self._sentences = self._sentences, []
         return ended
 
+    def reset(self) -> None:
+        """Drops the sentence so far; the stream goes on, and its times too."""
+        self._decoder.forget_symbols()
+
     def finish(self) -> Transcript:
         """Ends the stream: returns what was said since the last sentence, and begins a new stream.
 

@@ -27,9 +27,8 @@ class GreedyStream:
         self.symbols: list[Symbol] = []
 
     def forget_symbols(self) -> None:
-        """Drops the symbols so far; the next frame begins a new one, and times go on."""
+        """Drops the symbols so far, also the rest of one that is still going on; times go on."""
         self.symbols = []
-        self._last_label = BLANK
         self.last_change = self.last_sound = self.num_frames
 
     def step(self, log_probs: np.ndarray) -> None:
@@ -41,13 +40,12 @@ class GreedyStream:
         end = self.num_frames * self._seconds_per_frame
         if label not in (BLANK, self._space):
             self.last_sound = self.num_frames
-        if label != BLANK:
-            if label == self._last_label:
-                symbol = self.symbols[-1]
-                best = max(symbol.confidence, probability)
-                self.symbols[-1] = symbol._replace(end_seconds=end, confidence=best)
-            else:
-                text = self._alphabet.decode([label])
-                self.symbols.append(Symbol(text, start, end, probability))
-                self.last_change = self.num_frames
+        if label not in (BLANK, self._last_label):
+            text = self._alphabet.decode([label])
+            self.symbols.append(Symbol(text, start, end, probability))
+            self.last_change = self.num_frames
+        elif label != BLANK and self.symbols:
+            symbol = self.symbols[-1]
+            best = max(symbol.confidence, probability)
+            self.symbols[-1] = symbol._replace(end_seconds=end, confidence=best)
         self._last_label = label
