@@ -31,13 +31,9 @@ def main(arguments: list[str]) -> int:
     if unknown := sorted(set(_CASES.value) - set(_KNOWN)):
         raise program.UsageError(f"--cases: unknown {unknown[0]!r}; known: {_KNOWN}")
     program.load_tensorflow()
-    import tensorflow as tf
-
     from ds2_tf.benchmarks import contest, ctc_costs, measurement, torch_client
 
-    if _THREADS.value:
-        tf.config.threading.set_intra_op_parallelism_threads(_THREADS.value)
-        tf.config.threading.set_inter_op_parallelism_threads(_THREADS.value)
+    measurement.limit_threads(_THREADS.value)
     rows = []
     with torch_client.start(_TORCH.value, _THREADS.value) as torch:
         for name in _CASES.value:

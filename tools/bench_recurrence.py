@@ -35,13 +35,9 @@ def main(arguments: list[str]) -> int:
         if unknown := sorted(set(flag.value) - set(known)):
             raise program.UsageError(f"--{flag.name}: unknown {unknown[0]!r}; known: {known}")
     program.load_tensorflow()
-    import tensorflow as tf
-
     from ds2_tf.benchmarks import contest, layer_costs, measurement, torch_client
 
-    if _THREADS.value:
-        tf.config.threading.set_intra_op_parallelism_threads(_THREADS.value)
-        tf.config.threading.set_inter_op_parallelism_threads(_THREADS.value)
+    measurement.limit_threads(_THREADS.value)
     rows = []
     with torch_client.start(_TORCH.value, _THREADS.value) as torch:
         for name in _CASES.value:

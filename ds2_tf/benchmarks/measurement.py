@@ -65,6 +65,13 @@ def save_rows(rows: Sequence[Row], path: str | os.PathLike) -> None:
         file.write("\n")
 
 
+def limit_threads(num_threads: int) -> None:
+    """Sets TensorFlow's threads, within an operation and of operations; 0 leaves them alone."""
+    if num_threads:
+        tf.config.threading.set_intra_op_parallelism_threads(num_threads)
+        tf.config.threading.set_inter_op_parallelism_threads(num_threads)
+
+
 def once(action: Callable[[], object]) -> Times:
     """Returns how long an action takes, until all devices are done with it."""
     wall, cpu = time.perf_counter(), time.process_time()

@@ -31,6 +31,13 @@ class TorchClient:
         self._ask(prepare=name, kind=kind, arguments=arguments)
         return lambda: Times(**self._ask(run=name))
 
+    def peak_bytes(self, name: str) -> int:
+        """Returns what is prepared under the name added to the process's peak resident set.
+
+        Meant for a peer that has done nothing else.
+        """
+        return self._ask(peak=name)["bytes"]
+
     def gradient(self, name: str, num_rows: int) -> np.ndarray:
         """Returns the gradient [T, num_rows, V] of a CTC loss for the first rows of the batch."""
         with tempfile.TemporaryDirectory() as folder:

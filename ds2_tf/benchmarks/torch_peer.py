@@ -1,9 +1,10 @@
-"""Times PyTorch's losses and layers on request: one JSON line in, one out, until stdin ends.
+"""Times PyTorch's losses, layers, steps on request: one JSON line in, one out, until stdin ends.
 
 Runs as a script, in any environment with PyTorch and NumPy: nothing of ds2_tf is imported. The
 other end is `torch_client`. Requests:
-  {"prepare": name, "kind": "ctc" | "recurrence" | "convolution", "arguments": {...}} -> {}
+  {"prepare": name, "kind": one of _KINDS, "arguments": {...}} -> {}
   {"run": name} -> {"wall_seconds", "cpu_seconds"}
+  {"peak": name} -> {"bytes": as of `resident.peak_bytes_above`}
   {"save": name, "path": an .npy file for the gradient of a CTC loss, "num_rows": of them} -> {}
   {"forget": name} -> {}
 What goes wrong comes back as {"error": text}.
@@ -16,7 +17,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import resident  # Beside this script, like the next.
 import torch
+import torch_training
 
 Work = Callable[[], Any]
 
@@ -105,6 +108,7 @@ _KINDS: dict[str, Callable[..., Work]] = {
     "ctc": ctc,
     "recurrence": recurrence,
     "convolution": convolution,
+    "training": torch_training.training_step,
 }
 
 
@@ -116,6 +120,8 @@ def _answer(request: dict[str, Any], works: dict[str, Work]) -> dict[str, Any]:
         works[name]()
         wall_seconds, cpu_seconds = time.perf_counter() - wall, time.process_time() - cpu
         return {"wall_seconds": wall_seconds, "cpu_seconds": cpu_seconds}
+    elif name := request.get("peak"):
+        return {"bytes": resident.peak_bytes_above(works[name])}
     elif name := request.get("save"):
         np.save(request["path"], works[name]()[:, : request["num_rows"]].numpy())
     else:

@@ -1,4 +1,5 @@
 import dataclasses
+import importlib.util
 import json
 
 import pytest
@@ -6,8 +7,16 @@ import tensorflow as tf
 from ml_collections import ConfigDict
 
 from ds2_tf import alphabet, config, manifest
-from ds2_tf.benchmarks import measurement, recordings, training_step
+from ds2_tf.benchmarks import (
+    contest,
+    measurement,
+    recordings,
+    torch_client,
+    training_contest,
+    training_step,
+)
 from ds2_tf.benchmarks.measurement import Row, Times
+from ds2_tf.model import ModelConfig
 from tests.benchmark_run import RECORDINGS, TINY_RUN, program_status
 
 ENGLISH = alphabet.english()
@@ -81,6 +90,44 @@ def test_transcripts_are_made_to_fit_the_alphabet_and_the_recording():
     endless = dataclasses.replace(utterance, transcript="a" * 40)
     kept = recordings.trainable(run, ENGLISH, [utterance, endless])
     assert [u.transcript for u in kept] == ["zo's"]
+
+
+TINY_CASE = training_contest.Case(
+    3, 60, 41, 9, ModelConfig(cell="rnn", conv_channels=(4, 4), rnn_units=16)
+)
+
+
+def test_utterances_of_a_contest_are_spread_as_in_librispeech():
+    batch = training_contest.Case().batch()
+    lengths = batch["feature_lengths"].tolist()
+    assert lengths == sorted(lengths, reverse=True)
+    assert lengths[0] == batch["features"].shape[1]
+    assert sum(lengths) / len(lengths) == pytest.approx(12.3 / 16.7 * lengths[0], rel=0.03)
+
+
+def test_a_whole_step_of_ours_is_measured_without_torch():
+    results = training_contest.measure(TINY_CASE, ["float32", "bfloat16"], 1, None)
+    assert [(r.name, r.group, r.is_ours) for r in results if r.times] == [
+        (f"native, {sharing} input weights {precision}", precision, True)
+        for precision in ("float32", "bfloat16")
+        for sharing in ("own", "shared")
+    ]
+    assert contest.table("tiny", results).count("not installed") == 2
+
+
+def test_a_step_tells_its_peak_memory():
+    rows = training_contest.memory_rows(TINY_CASE, ["float32"], "", 1)
+    assert [row.metric for row in rows] == ["peak MiB"] * 2
+    assert all(0 < row.ours < 2000 for row in rows)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch isn't installed")
+def test_a_whole_step_is_measured_in_each_form_of_torch():
+    with torch_client.start("", 1) as torch:
+        results = training_contest.measure(TINY_CASE, ["float32", "bfloat16"], 1, torch)
+    peers = [r.name for r in results if not r.is_ours and r.times.cpu_seconds > 0]
+    assert len(peers) == 8
+    assert "torch packed channels-last bfloat16" in peers
 
 
 def test_actions_take_turns():
