@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from ds2_tf.layers import lengths as lengths_lib
+from ds2_tf.ops.batch_norm import batch_norm, fixed_batch_norm
 
 
 class Statistics(NamedTuple):
@@ -84,28 +84,34 @@ class SequenceBatchNorm(keras.layers.Layer):
         self.moving_mean = self.add_weight(channels, "zeros", name="moving_mean", **running)
         self.moving_variance = self.add_weight(channels, "ones", name="moving_variance", **running)
 
-    def call(self, x: tf.Tensor, lengths: tf.Tensor, training: bool = False) -> tf.Tensor:
+    def call(
+        self, x: tf.Tensor, lengths: tf.Tensor, training: bool = False, clip: bool = False
+    ) -> tf.Tensor:
         """Returns the normalised sequences, zero past each length.
 
         Args:
           x: [B, T, ..., C].
           lengths: [B] int32, valid frames; what lies past them is ignored.
           training: takes the batch's statistics and updates the running averages, unless frozen.
+          clip: whether the clipped ReLU follows.
         """
-        x = lengths_lib.mask_frames(x, lengths)
-        if training and self.trainable:
-            mean, variance, count = self._batch_statistics(tf.cast(x, tf.float32), lengths)
-            if (collected := _collected.get()) is None:
-                self.move_averages(mean, variance, count)
-            else:
-                collected.append(Statistics(self, mean, variance, count))
-        else:
-            mean, variance = self.moving_mean.value, self.moving_variance.value
-        scale = self.gamma.value * tf.math.rsqrt(variance + self.epsilon)
-        shift = self.beta.value - mean * scale
-        return lengths_lib.mask_frames(
-            x * tf.cast(scale, x.dtype) + tf.cast(shift, x.dtype), lengths
+        inputs = (x, lengths, self.gamma.value, self.beta.value)
+        if not (training and self.trainable):
+            return fixed_batch_norm(
+                *inputs,
+                epsilon=self.epsilon,
+                mean=self.moving_mean.value,
+                variance=self.moving_variance.value,
+                clip=clip,
+            )
+        y, moments = batch_norm(
+            *inputs, epsilon=self.epsilon, sum_over_replicas=self._sum_over_replicas, clip=clip
         )
+        if (collected := _collected.get()) is None:
+            self.move_averages(*moments)
+        else:
+            collected.append(Statistics(self, *moments))
+        return y
 
     def move_averages(self, mean: tf.Tensor, variance: tf.Tensor, count: tf.Tensor) -> None:
         """Moves the running averages towards a batch's mean [C] and variance [C].
@@ -115,20 +121,6 @@ class SequenceBatchNorm(keras.layers.Layer):
         rate = tf.where(count > 0, 1.0 - self.momentum, 0.0)
         for average, value in ((self.moving_mean, mean), (self.moving_variance, variance)):
             average.assign(average.value + rate * (value - average.value))
-
-    def _batch_statistics(
-        self, x: tf.Tensor, lengths: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Returns mean [C], variance [C] and the number of values behind them."""
-        axes = list(range(x.shape.rank - 1))
-        positions_per_frame = tf.reduce_prod(tf.shape(x)[2:-1])
-        local_count = tf.cast(tf.reduce_sum(lengths) * positions_per_frame, tf.float32)
-        count = self._sum_over_replicas(local_count)
-        divisor = tf.maximum(count, 1.0)
-        mean = self._sum_over_replicas(tf.reduce_sum(x, axes)) / divisor
-        centred = lengths_lib.mask_frames(x - mean, lengths)
-        variance = self._sum_over_replicas(tf.reduce_sum(tf.square(centred), axes)) / divisor
-        return mean, variance, count
 
     def _sum_over_replicas(self, value: tf.Tensor) -> tf.Tensor:
         context = tf.distribute.get_replica_context()

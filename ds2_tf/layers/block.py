@@ -79,9 +79,9 @@ class Block(SequenceLayer):
 
     def _activate(self, y: tf.Tensor, lengths: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Returns f(B(y))."""
-        if self.batch_norm is not None:
-            y = self.batch_norm(y, lengths, training=training)
-        return clipped_relu(y)
+        if self.batch_norm is None:
+            return clipped_relu(y)
+        return self.batch_norm(y, lengths, training=training, clip=True)
 
     def start(self, batch_size: int | tf.Tensor) -> State:
         """Returns the layer's state."""

@@ -87,8 +87,9 @@ class SequenceConv2D(SequenceLayer):
         """
         kernel = tf.cast(self.kernel.value, x.dtype)
         y = convolution(x, lengths, kernel, self.stride, self.input_gradient)
-        if self.use_bias:
-            y += tf.cast(self.bias.value, y.dtype)
+        if not self.use_bias:
+            return y
+        y += tf.cast(self.bias.value, y.dtype)
         return lengths_lib.mask_frames(y, self.output_lengths(lengths))
 
     def start(self, batch_size: int | tf.Tensor) -> State:
