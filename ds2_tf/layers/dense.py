@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from ds2_tf.layers import lengths as lengths_lib
 from ds2_tf.layers.sequence_layer import SequenceLayer
+from ds2_tf.ops.projection import projection
 
 
 @keras.saving.register_keras_serializable("ds2_tf")
@@ -36,9 +37,10 @@ class SequenceDense(SequenceLayer):
           x: [B, T, D].
           lengths: [B] int32; what lies past them is ignored.
         """
-        y = tf.matmul(lengths_lib.mask_frames(x, lengths), tf.cast(self.kernel.value, x.dtype))
-        if self.use_bias:
-            y += tf.cast(self.bias.value, y.dtype)
+        y = projection(x, lengths, tf.cast(self.kernel.value, x.dtype))
+        if not self.use_bias:
+            return y
+        y += tf.cast(self.bias.value, y.dtype)
         return lengths_lib.mask_frames(y, lengths)
 
     def flops_per_frame(self) -> int:

@@ -11,6 +11,7 @@ from ds2_tf.layers import recomputation
 from ds2_tf.layers.batch_norm import SequenceBatchNorm
 from ds2_tf.layers.sequence_layer import SequenceLayer, State
 from ds2_tf.ops.cells import CELLS
+from ds2_tf.ops.projection import projection
 from ds2_tf.ops.recurrence import recurrence
 
 
@@ -107,8 +108,7 @@ class Recurrent(SequenceLayer):
 
     def _project(self, x: tf.Tensor, lengths: tf.Tensor, training: bool) -> tf.Tensor:
         """Returns B(W x) [B, T, projections]."""
-        x = lengths_lib.mask_frames(x, lengths)
-        projected = tf.matmul(x, tf.cast(self.kernel.value, x.dtype))
+        projected = projection(x, lengths, tf.cast(self.kernel.value, x.dtype))
         if self.batch_norm is not None:
             return self.batch_norm(projected, lengths, training=training)
         return lengths_lib.mask_frames(projected + tf.cast(self.bias.value, x.dtype), lengths)
