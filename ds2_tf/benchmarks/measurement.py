@@ -104,7 +104,13 @@ def in_turn(actions: Mapping[_Name, Callable[[], object]], repetitions: int) -> 
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Returns cases, metrics and values to read."""
+    """Returns cases, metrics and values to read, and with what they are compared."""
     case = max(len(row.case) for row in rows)
     metric = max(len(row.metric) for row in rows)
-    return "\n".join(f"{r.case:<{case}}  {r.metric:<{metric}}  {r.ours:>10.4g}" for r in rows)
+    lines = []
+    for row in rows:
+        line = f"{row.case:<{case}}  {row.metric:<{metric}}  {row.ours:>10.4g}"
+        if row.best_peer is not None:
+            line += f"{row.peer_value:>10.4g} {row.best_peer}"
+        lines.append(line)
+    return "\n".join(lines)

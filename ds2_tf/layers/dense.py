@@ -5,7 +5,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ds2_tf.layers import lengths as lengths_lib
 from ds2_tf.layers.sequence_layer import SequenceLayer
 from ds2_tf.ops.projection import projection
 
@@ -37,11 +36,8 @@ class SequenceDense(SequenceLayer):
           x: [B, T, D].
           lengths: [B] int32; what lies past them is ignored.
         """
-        y = projection(x, lengths, tf.cast(self.kernel.value, x.dtype))
-        if not self.use_bias:
-            return y
-        y += tf.cast(self.bias.value, y.dtype)
-        return lengths_lib.mask_frames(y, lengths)
+        bias = tf.cast(self.bias.value, x.dtype) if self.use_bias else None
+        return projection(x, lengths, tf.cast(self.kernel.value, x.dtype), bias)
 
     def flops_per_frame(self) -> int:
         """Returns 2 D units."""

@@ -6,7 +6,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ds2_tf.layers import lengths as lengths_lib
 from ds2_tf.layers import recomputation
 from ds2_tf.layers.batch_norm import SequenceBatchNorm
 from ds2_tf.layers.sequence_layer import SequenceLayer, State
@@ -108,18 +107,17 @@ class Recurrent(SequenceLayer):
 
     def _project(self, x: tf.Tensor, lengths: tf.Tensor, training: bool) -> tf.Tensor:
         """Returns B(W x) [B, T, projections]."""
-        projected = projection(x, lengths, tf.cast(self.kernel.value, x.dtype))
-        if self.batch_norm is not None:
-            return self.batch_norm(projected, lengths, training=training)
-        return lengths_lib.mask_frames(projected + tf.cast(self.bias.value, x.dtype), lengths)
+        kernel = tf.cast(self.kernel.value, x.dtype)
+        if self.batch_norm is None:
+            return projection(x, lengths, kernel, tf.cast(self.bias.value, x.dtype))
+        return self.batch_norm(projection(x, lengths, kernel), lengths, training=training)
 
     def _run(
         self, projected: tf.Tensor, lengths: tf.Tensor, initial: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the outputs of the recurrences over B(W x), summed, and their last states."""
         weights = tf.cast(self.recurrent_kernel.value, projected.dtype)
-        outputs, final = recurrence(self.cell, projected, weights, lengths, initial)
-        return lengths_lib.mask_frames(outputs, lengths), final
+        return recurrence(self.cell, projected, weights, lengths, initial)
 
     def flops_per_frame(self) -> int:
         """Returns the operations of W and of each direction's U."""

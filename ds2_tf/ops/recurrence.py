@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from ds2_tf.layers import lengths as lengths_lib
 from ds2_tf.native import ops as native
 from ds2_tf.ops import recurrence_portable
 from ds2_tf.ops.cells import CELLS
@@ -18,9 +19,10 @@ def recurrence(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the outputs [B, T, H] of D recurrences, summed, and their last states [D, B, S].
 
-    The second direction runs backward, from each utterance's own last frame. The native operation
-    runs where it loads and knows the cell, a TensorFlow loop otherwise. In half precision the
-    products' factors are rounded, and sums are float32. First derivatives only.
+    They are zero past each length. The second direction runs backward, from each utterance's own
+    last frame. The native operation runs where it loads and knows the cell, a TensorFlow loop
+    otherwise. In half precision the products' factors are rounded, and sums are float32. First
+    derivatives only.
 
     Args:
       cell: one of `CELLS`.
@@ -37,7 +39,8 @@ def recurrence(
         initial = tf.zeros([weights.shape[0], tf.shape(projected)[0], size], projected.dtype)
     operations = native.load() if cell in _NATIVE_CELLS else None
     if operations is None or projected.dtype not in (tf.float32, tf.bfloat16):
-        return _portable(cell, projected, weights, lengths, initial)
+        outputs, final = _portable(cell, projected, weights, lengths, initial)
+        return lengths_lib.mask_frames(outputs, lengths), final
     outputs, final, *_ = operations.ds2_recurrence(
         tf.cast(projected, tf.float32),
         tf.cast(weights, tf.float32),
