@@ -84,6 +84,7 @@ def measure(
     for precision in precisions:
         for name, shared_input in _OURS.items():
             step = _step(case, precision, shared_input)
+            step()  # Traced once; a slow contender's first round would count that.
             timers[name, precision] = functools.partial(measurement.once, step)
         if torch is not None:
             with _saved(case.batch()) as path:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from ds2_tf.ops.batch_norm import batch_norm, fixed_batch_norm
+from ds2_tf.ops.batch_norm import batch_norm, fixed_batch_norm, is_native
 
 
 class Statistics(NamedTuple):
@@ -112,6 +112,11 @@ class SequenceBatchNorm(keras.layers.Layer):
         else:
             collected.append(Statistics(self, *moments))
         return y
+
+    @property
+    def kept_copies(self) -> int:
+        """How many tensors like x and y training keeps for the gradient, both of them included."""
+        return 2 if is_native(self.compute_dtype) else 4
 
     def move_averages(self, mean: tf.Tensor, variance: tf.Tensor, count: tf.Tensor) -> None:
         """Moves the running averages towards a batch's mean [C] and variance [C].

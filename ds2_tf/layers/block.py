@@ -104,7 +104,7 @@ class Block(SequenceLayer):
 
     def kept_values_per_frame(self) -> int:
         """Returns what the layer keeps and its output in all the forms that it goes through."""
-        forms = 5 if self.batch_norm is not None else 3
+        forms = 3 if self.batch_norm is None else self.batch_norm.kept_copies
         return self.layer.kept_values_per_frame() + forms * self.output_values_per_frame()
 
     def get_config(self) -> dict[str, Any]:

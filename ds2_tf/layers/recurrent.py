@@ -131,7 +131,7 @@ class Recurrent(SequenceLayer):
         """Returns the input, its projections in all their forms, and what each direction keeps."""
         cell = CELLS[self.cell]
         num_inputs, num_projections = self.kernel.shape
-        forms = 4 if self.batch_norm is not None else 2
+        forms = 2 if self.batch_norm is None else self.batch_norm.kept_copies
         each_direction = cell.num_gates + cell.num_states + cell.num_coefficients
         directions = self.recurrent_kernel.shape[0]
         return num_inputs + forms * num_projections + directions * each_direction * self.units

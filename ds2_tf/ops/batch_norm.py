@@ -12,6 +12,11 @@ from ds2_tf.native import ops as native
 Reduce = Callable[[tf.Tensor], tf.Tensor]
 
 
+def is_native(dtype: tf.DType | str) -> bool:
+    """Returns whether the native operations run for tensors of a type."""
+    return dtype in (tf.float32, tf.bfloat16) and native.load() is not None
+
+
 class Moments(NamedTuple):
     """Of each channel: mean [C], variance [C], and how many values are behind them; float32."""
 
@@ -46,7 +51,7 @@ def batch_norm(
 
     Source: Deep Speech 2, section 3.2.
     """
-    if not _is_native(x):
+    if not is_native(x.dtype):
         moments = _moments(x, lengths, sum_over_replicas)
         y = affine(x, lengths, *_scale_and_shift(gamma, beta, epsilon, *moments[:2]), clip)
         return y, Moments(*map(tf.stop_gradient, moments))
@@ -106,7 +111,7 @@ def affine(
       shift: [C] float32.
       clip: whether the clipped ReLU follows.
     """
-    if _is_native(x):
+    if is_native(x.dtype):
         return native.load().ds2_sequence_affine(x, lengths, scale, shift, clip=clip)
     x = lengths_lib.mask_frames(x, lengths)
     y = x * tf.cast(scale, x.dtype) + tf.cast(shift, x.dtype)
@@ -125,10 +130,6 @@ def _affine_gradient(op: tf.Operation, by_y: tf.Tensor) -> list[tf.Tensor | None
         x, lengths, scale, shift, by_y, zeros, zeros, clip=clip
     )
     return [by_x, None, by_scale, by_shift]
-
-
-def _is_native(x: tf.Tensor) -> bool:
-    return x.dtype in (tf.float32, tf.bfloat16) and native.load() is not None
 
 
 def _scale_and_shift(
