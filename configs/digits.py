@@ -19,6 +19,7 @@ def get_config(form: str = "") -> ConfigDict:
     values = _whole_utterances()
     if form == "streaming":
         values.features.power_normalization = "running"
+        values.augment.gain_db = (-15.0, 15.0)
         values.model.update(bidirectional=False, rnn_units=192, lookahead=5)
     return values
 
@@ -61,6 +62,7 @@ def _whole_utterances() -> ConfigDict:
                 "noise_share": 0.3,
                 "snr_db": (5.0, 35.0),
                 "noise_manifest": "",
+                "gain_db": (0.0, 0.0),
             },
             "optimizer": {"name": "adam", "momentum": 0.99, "clip_norm": 400.0},
             "schedule": {"learning_rate": 2e-3, "anneal": 2.25, "warmup_steps": 100},

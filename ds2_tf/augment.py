@@ -11,7 +11,7 @@ import soxr
 from ds2_tf import audio, manifest
 from ds2_tf.manifest import Utterance
 
-_SPEED_STREAM, _CHANNEL_STREAM, _NOISE_STREAM = range(3)
+_SPEED_STREAM, _CHANNEL_STREAM, _NOISE_STREAM, _LEVEL_STREAM = range(4)
 _CHANNEL_BANDS = 8
 _SLOPES = (0.0, 2.0)  # of made noise: from white to brown
 
@@ -29,6 +29,8 @@ class AugmentConfig:
       snr_db: lowest and highest ratio of the utterance's power to the noise's.
       noise_manifest: recordings to take the noise from; without any it is made, with a random
         spectral slope between white and brown.
+      gain_db: lowest and highest gain of the whole recording, for models whose features depend on
+        the level: a running power takes a while to find it.
     """
 
     speed: tuple[float, float] = (1.0, 1.0)
@@ -36,6 +38,7 @@ class AugmentConfig:
     noise_share: float = 0.0
     snr_db: tuple[float, float] = (5.0, 30.0)
     noise_manifest: str = ""
+    gain_db: tuple[float, float] = (0.0, 0.0)
 
     def __post_init__(self) -> None:
         """Rejects ranges that are empty."""
@@ -47,6 +50,8 @@ class AugmentConfig:
             raise ValueError(f"noise_share must lie in [0, 1]. Received: {self.noise_share}")
         if not self.snr_db[0] <= self.snr_db[1]:
             raise ValueError(f"snr_db must be two rising levels. Received: {self.snr_db}")
+        if not self.gain_db[0] <= self.gain_db[1]:
+            raise ValueError(f"gain_db must be two rising levels. Received: {self.gain_db}")
 
 
 class Augmenter:
@@ -95,6 +100,12 @@ class Augmenter:
         if noise_power == 0:
             return samples
         return samples + noise * np.float32(np.sqrt(power / noise_power * 10 ** (-snr_db / 10)))
+
+    def change_level(self, samples: np.ndarray, index: int) -> np.ndarray:
+        """Returns [S] float32: the samples [S], louder or quieter."""
+        low, high = self._config.gain_db
+        gain_db = low if low == high else self._generator(index, _LEVEL_STREAM).uniform(low, high)
+        return samples if gain_db == 0 else samples * np.float32(10 ** (gain_db / 20))
 
     def _noise(self, num_samples: int, generator: np.random.Generator) -> np.ndarray:
         if not self._config.noise_manifest:

@@ -236,6 +236,7 @@ class InputPipeline:
                     samples = changed
                 samples = augmenter.change_channel(samples, index)
                 samples = augmenter.add_noise(samples, index)
+                samples = augmenter.change_level(samples, index)
             except audio.AudioError as error:
                 self.bad_audio.add(index, error)
                 continue

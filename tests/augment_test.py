@@ -20,7 +20,8 @@ def white(num_samples=RATE, seed=0):
 def vary(config, samples, seed=0, epoch=0, index=0):
     augmenter = Augmenter(config, RATE, seed, epoch)
     samples = augmenter.change_speed(samples, augmenter.speed(index))
-    return augmenter.add_noise(augmenter.change_channel(samples, index), index)
+    samples = augmenter.add_noise(augmenter.change_channel(samples, index), index)
+    return augmenter.change_level(samples, index)
 
 
 def snr_db(clean, noisy):
@@ -51,8 +52,9 @@ def test_an_utterance_does_not_depend_on_those_before_it():
         AugmentConfig(speed=(0.8, 1.25)),
         AugmentConfig(channel_db=6.0),
         AugmentConfig(noise_share=1.0, snr_db=(10.0, 10.0)),
+        AugmentConfig(gain_db=(-20.0, 10.0)),
     ],
-    ids=["speed", "channel", "noise"],
+    ids=["speed", "channel", "noise", "level"],
 )
 def test_another_seed_epoch_or_utterance_is_varied_otherwise(config, other):
     first, second = vary(config, white(), 3, 5, 6), vary(config, white(), *other)
@@ -185,6 +187,22 @@ def test_channel_gains_have_the_wanted_deviation():
     assert np.mean(ends_db) == pytest.approx(0.0, abs=0.6)
 
 
+def test_gains_lie_in_their_range_and_all_of_it():
+    augmenter = Augmenter(AugmentConfig(gain_db=(-20.0, 10.0)), RATE, 0, 0)
+    samples = white(100)
+    gains_db = []
+    for index in range(300):
+        changed = augmenter.change_level(samples, index)
+        assert changed.dtype == np.float32
+        gain = changed[0] / samples[0]
+        np.testing.assert_allclose(changed, gain * samples, rtol=1e-5)
+        gains_db.append(20 * np.log10(gain))
+    assert -20 <= min(gains_db) < -19
+    assert 9 < max(gains_db) <= 10
+    fixed = Augmenter(AugmentConfig(gain_db=(6.0, 6.0)), RATE, 0, 0).change_level(samples, 1)
+    np.testing.assert_allclose(fixed, samples * 10**0.3, rtol=1e-6)
+
+
 @pytest.mark.parametrize("num_samples", [0, 1, 2, 79])
 def test_very_short_and_silent_utterances_survive(num_samples):
     config = AugmentConfig(speed=(0.8, 1.25), channel_db=6.0, noise_share=1.0)
@@ -275,6 +293,7 @@ def test_missing_recorded_noise_is_named(tmp_path):
         ({"channel_db": -1.0}, "channel_db must be >= 0. Received: -1.0"),
         ({"noise_share": 1.5}, "noise_share must lie in [0, 1]. Received: 1.5"),
         ({"snr_db": (9.0, 3.0)}, "snr_db must be two rising levels. Received: (9.0, 3.0)"),
+        ({"gain_db": (1.0, 0.0)}, "gain_db must be two rising levels. Received: (1.0, 0.0)"),
     ],
 )
 def test_wrong_settings_are_named(settings, message):
