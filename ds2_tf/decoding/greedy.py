@@ -65,6 +65,28 @@ def greedy_labels(
     return runs.labels, runs.first_frames
 
 
+def greedy_step(
+    log_probs: tf.Tensor, lengths: tf.Tensor, last_label: tf.Tensor
+) -> tuple[tf.RaggedTensor, tf.Tensor]:
+    """Returns the labels that begin in the next frames of B streams, and the last label of each.
+
+    The labels of all steps together are those of `greedy_labels` for the whole streams.
+
+    Args:
+      log_probs: [B,T',V] float32, as for `greedy_runs`.
+      lengths: [B] int32.
+      last_label: [B] int32: the best label of each stream's last frame, at its start the blank.
+
+    Returns:
+      labels [B,(U)] int32, and the new last labels [B] int32.
+    """
+    best = tf.argmax(log_probs, axis=-1, output_type=tf.int32)
+    history = tf.concat([last_label[:, tf.newaxis], best], axis=1)
+    valid = tf.sequence_mask(lengths, tf.shape(best)[1])
+    emits = valid & (best != history[:, :-1]) & (best != BLANK)
+    return tf.ragged.boolean_mask(best, emits), tf.gather(history, lengths, batch_dims=1)
+
+
 def greedy_text(labels: tf.RaggedTensor, alphabet: Alphabet) -> tf.Tensor:
     """Returns the text of each row of labels: [B] string, UTF-8.
 
@@ -74,7 +96,15 @@ def greedy_text(labels: tf.RaggedTensor, alphabet: Alphabet) -> tf.Tensor:
       labels: [B,(U)] int32 from `greedy_labels`, no blanks.
       alphabet: gives the symbols.
     """
+    text = joined_symbols(labels, alphabet)
+    return tf.strings.strip(tf.strings.regex_replace(text, " +", " "))
+
+
+def joined_symbols(labels: tf.RaggedTensor, alphabet: Alphabet) -> tf.Tensor:
+    """Returns the symbols of each row of labels with all of their spaces: [B] string, UTF-8.
+
+    The arguments are those of `greedy_text`.
+    """
     symbols = tf.constant(["", *alphabet.symbols])
     pieces = labels.with_flat_values(tf.gather(symbols, labels.flat_values))
-    text = tf.strings.reduce_join(pieces, axis=-1)
-    return tf.strings.strip(tf.strings.regex_replace(text, " +", " "))
+    return tf.strings.reduce_join(pieces, axis=-1)

@@ -52,6 +52,33 @@ def test_runs_tell_the_end_and_the_peak_of_each_symbol():
         np.testing.assert_array_equal(runs.log_probabilities[b], np.float32(peaks))
 
 
+def test_steps_emit_the_labels_of_the_whole():
+    """Each row is cut somewhere else, and every label follows every other across a cut."""
+    paths = np.array(list(itertools.product(range(3), repeat=5)))
+    random = np.random.default_rng(5)
+    taken = np.zeros(len(paths), int)
+    last_label = tf.zeros([len(paths)], tf.int32)
+    found = [[] for _ in paths]
+    for step in range(6):
+        lengths = random.integers(0, 3, len(paths)) if step < 5 else 5 - taken
+        lengths = np.minimum(lengths, 5 - taken).astype(np.int32)
+        padded = np.pad(paths, ((0, 0), (0, 5)))
+        rows = [path[t : t + 5] for path, t in zip(padded, taken, strict=True)]
+        log_probs = _peaked(rows).numpy()
+        log_probs[np.arange(5) >= lengths[:, np.newaxis]] = np.nan
+        labels, last_label = greedy.greedy_step(log_probs, lengths, last_label)
+        found = [old + new for old, new in zip(found, labels.to_list(), strict=True)]
+        taken += lengths
+    assert found == [[label for label, _, _ in _collapse(path)] for path in paths]
+    assert last_label.numpy().tolist() == paths[:, -1].tolist()
+
+
+def test_a_step_without_frames_changes_nothing():
+    labels, last_label = greedy.greedy_step(tf.zeros([2, 0, 3]), np.int32([0, 0]), np.int32([2, 0]))
+    assert labels.to_list() == [[], []]
+    assert last_label.numpy().tolist() == [2, 0]
+
+
 @pytest.mark.parametrize("padding", [np.nan, np.inf, 0.0])
 def test_frames_past_the_length_are_ignored_whatever_they_hold(padding):
     log_probs = _peaked([[1, 1, 0, 2, 2, 2]]).numpy()
