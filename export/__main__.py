@@ -3,15 +3,19 @@
 saved_model: a folder for TensorFlow Serving, or for a program in any language that can run
 TensorFlow. The signature `transcribe` (also `serving_default`) takes `waveform` [B,S] float32 in
 [-1,1], padded to the longest, and `waveform_lengths` [B] int32, in samples; it returns `text` [B],
-`log_probabilities` [B,T',V] and `lengths` [B]. The sample rate and all settings are in
-assets/config.json.
+`log_probabilities` [B,T',V] and `lengths` [B]. Models that can follow a stream have `stream_start`
+and `stream_step` too. The sample rate and all settings are in assets/config.json. docs/serving.md
+tells the whole way to a server.
 
 Examples:
   python -m export --workdir=runs/digits --format=saved_model --output=exported/digits
-  python -m export --workdir=runs/digits --output=exported/digits --overwrite
+  python -m export --workdir=runs/digits --output=exported/digits --overwrite --dtype=float16
+  python -m export --workdir=runs/digits --output=models/digits --tf_serving   # models/digits/1, /2
   python tools/transcribe_saved_model.py exported/digits recording.wav
   saved_model_cli show --dir exported/digits --tag_set serve --signature_def transcribe
 """
+
+import pathlib
 
 from absl import flags
 
@@ -21,33 +25,63 @@ _WORKDIR = flags.DEFINE_string("workdir", None, "Folder that `ds2 train` filled.
 _FORMAT = flags.DEFINE_enum("format", "saved_model", ["saved_model"], "What to write.")
 _OUTPUT = flags.DEFINE_string("output", None, "Folder to make.")
 _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace a SavedModel that is there already.")
+_DTYPE = flags.DEFINE_enum(
+    "dtype",
+    "float32",
+    ["float32", "float16", "bfloat16"],
+    "Type of the stored weights of a SavedModel; they are widened to float32 when it runs.",
+)
+_TF_SERVING = flags.DEFINE_bool(
+    "tf_serving",
+    False,
+    "--output is a model's folder for TensorFlow Serving: make its next version there (1, 2, ...), "
+    "and batching.config if there is none.",
+)
 
 
 def main(arguments: list[str]) -> int:
     """Exports the model of --workdir to --output."""
     if arguments:
         raise program.UsageError(f"unexpected argument {arguments[0]!r}")
-    if not _WORKDIR.value or not _OUTPUT.value:
+    workdir, output = _WORKDIR.value, _OUTPUT.value
+    if not workdir or not output:
         raise program.UsageError("--workdir and --output are required")
+    if _TF_SERVING.value and _OVERWRITE.value:
+        raise program.UsageError("--tf_serving makes a new version, so --overwrite has no use")
+    writers = {"saved_model": _write_saved_model}
+    writers[_FORMAT.value](workdir, output)
+    return 0
 
+
+def _write_saved_model(workdir: str, output: str) -> None:
     import tensorflow as tf
 
     from ds2_tf.acoustic_model import AcousticModel
-    from export import saved_model, signatures
+    from export import saved_model, signatures, tf_serving
 
     tf.get_logger().setLevel("WARNING")
-    saved_model.check_output(_OUTPUT.value, _OVERWRITE.value)
-    model = AcousticModel.load(_WORKDIR.value)
-    saved_model.export(model, _OUTPUT.value, _OVERWRITE.value)
-    mebibytes = saved_model.size_bytes(_OUTPUT.value) / 2**20
-    print(
-        f"wrote {_OUTPUT.value} ({mebibytes:.1f} MiB), to be called with {model.sample_rate_hz} Hz"
+    folder = str(tf_serving.next_version(output)) if _TF_SERVING.value else output
+    saved_model.check_output(folder, _OVERWRITE.value)
+    model = AcousticModel.load(workdir)
+    decoder = pathlib.Path(workdir, "decoder.json")
+    saved_model.export(
+        model, folder, _OVERWRITE.value, _DTYPE.value, [decoder] if decoder.exists() else []
     )
+    mebibytes = saved_model.size_bytes(folder) / 2**20
+    print(f"wrote {folder} ({mebibytes:.1f} MiB), to be called with {model.sample_rate_hz} Hz")
+    if not signatures.can_stream(model):
+        print(
+            f"without {signatures.STREAM_START} and {signatures.STREAM_STEP}: the model is "
+            "bidirectional and needs the whole recording"
+        )
+    if _TF_SERVING.value:
+        tf_serving.write_batching_config(output)
+        print(f"serve it: {tf_serving.docker_command(output)}")
+        return
     print(
-        f"call it: tf.saved_model.load({_OUTPUT.value!r}).signatures[{signatures.TRANSCRIBE!r}]"
+        f"call it: tf.saved_model.load({output!r}).signatures[{signatures.TRANSCRIBE!r}]"
         "(waveform=..., waveform_lengths=...)['text']"
     )
-    return 0
 
 
 if __name__ == "__main__":

@@ -1,24 +1,33 @@
 """A trained model as a TensorFlow SavedModel, for TensorFlow Serving or a few lines of TensorFlow.
 
 The folder holds all that recognition needs: features, normalisation, network and greedy decoding in
-the graph, alphabet.json and config.json (the sample rate is `features.sample_rate_hz`) in assets/.
+the graph, alphabet.json and config.json (the sample rate is `features.sample_rate_hz`) in assets/,
+requests for TensorFlow Serving to warm up with in assets.extra/.
 """
 
 import os
 import pathlib
 import tempfile
+from collections.abc import Sequence
 
 import tensorflow as tf
 
-from ds2_tf import checkpoint, config
+from ds2_tf import config
 from ds2_tf.acoustic_model import AcousticModel
 from ds2_tf.errors import UserError
 from ds2_tf.native import ops as native
-from export import signatures
+from export import signatures, tf_serving
+from export.weights import StoredWeights
 
 
-def export(model: AcousticModel, output: str | os.PathLike, overwrite: bool = False) -> None:
-    """Writes a SavedModel with the signature `transcribe`, which is also `serving_default`.
+def export(
+    model: AcousticModel,
+    output: str | os.PathLike,
+    overwrite: bool = False,
+    dtype: str = "float32",
+    more_assets: Sequence[str | os.PathLike] = (),
+) -> None:
+    """Writes a SavedModel with all of `signatures`; `transcribe` is also `serving_default`.
 
     The folder appears whole or not at all: it is written beside `output` under a temporary name.
 
@@ -26,9 +35,11 @@ def export(model: AcousticModel, output: str | os.PathLike, overwrite: bool = Fa
       model: the trained model.
       output: the folder to make.
       overwrite: replaces a SavedModel that is there already; anything else is never replaced.
+      dtype: how the weights are stored: see `StoredWeights`.
+      more_assets: files that lie beside alphabet.json and config.json, as decoder.json.
 
     Raises:
-      UserError: when the output exists or cannot be written.
+      UserError: when the output exists or cannot be written, or a weight does not fit the dtype.
     """
     output = pathlib.Path(os.path.abspath(output))
     check_output(output, overwrite)
@@ -42,7 +53,7 @@ def export(model: AcousticModel, output: str | os.PathLike, overwrite: bool = Fa
     with temporary as scratch:
         written = pathlib.Path(scratch, "model")
         try:
-            _write(model, written, pathlib.Path(scratch, "sources"))
+            _write(model, written, pathlib.Path(scratch, "sources"), dtype, more_assets)
         except tf.errors.OpError as error:
             reason = error.message.partition("\n")[0]
             raise UserError(f"{output}: cannot be written ({reason}); make room there") from error
@@ -70,26 +81,51 @@ def size_bytes(output: str | os.PathLike) -> int:
     return sum(path.stat().st_size for path in pathlib.Path(output).rglob("*") if path.is_file())
 
 
-def _write(model: AcousticModel, folder: pathlib.Path, sources: pathlib.Path) -> None:
-    """Writes the SavedModel; `sources` is where the assets lie until they are copied."""
+def _write(
+    model: AcousticModel,
+    folder: pathlib.Path,
+    sources: pathlib.Path,
+    dtype: str,
+    more_assets: Sequence[str | os.PathLike],
+) -> None:
+    """Writes the SavedModel; `sources` is where its own assets lie until they are copied."""
     sources.mkdir()
-    config.save(model.config, sources / "config.json")
-    model.alphabet.save(sources / "alphabet.json")
+    config_file, alphabet_file = sources / "config.json", sources / "alphabet.json"
+    config.save(model.config, config_file)
+    model.alphabet.save(alphabet_file)
     # Only variables and assets hang on this module, no object of Keras or of ours: what loads it
     # needs neither.
     module = tf.Module(name="deep_speech_2")
-    module.weights = {
-        name: variable.value for name, variable in checkpoint.model_arrays(model.network).items()
-    }
+    weights = StoredWeights(model.network, dtype)
+    module.weights = weights.variables_by_name
     module.assets = [
-        tf.saved_model.Asset(str(sources / name)) for name in ("alphabet.json", "config.json")
+        tf.saved_model.Asset(str(path)) for path in (alphabet_file, config_file, *more_assets)
     ]
-    names = (signatures.TRANSCRIBE, tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY)
     with native.portable():
         # Graphs that the model has traced before may hold native operations.
         fresh = AcousticModel(model.config, model.alphabet, model.normalization, model.network)
-        transcribe = signatures.transcribe(fresh)
-        tf.saved_model.save(module, str(folder), signatures=dict.fromkeys(names, transcribe))
+        functions = {
+            name: _with_weights(function, weights)
+            for name, function in signatures.functions(
+                fresh, config_file.read_text("utf-8"), alphabet_file.read_text("utf-8")
+            ).items()
+        }
+        default = {
+            tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: functions[signatures.TRANSCRIBE]
+        }
+        tf.saved_model.save(module, str(folder), signatures=functions | default)
+        tf_serving.write_warm_up(folder, functions, model.sample_rate_hz)
+
+
+def _with_weights(function: signatures.Function, weights: StoredWeights) -> signatures.Function:
+    """Returns the same function, reading the stored weights."""
+
+    @tf.function(input_signature=function.input_signature, autograph=False)
+    def reading_stored_weights(*arguments: tf.Tensor) -> dict[str, tf.Tensor]:
+        with weights.used():
+            return function.python_function(*arguments)
+
+    return reading_stored_weights
 
 
 def _put_in_place(written: pathlib.Path, output: pathlib.Path, replaced: pathlib.Path) -> None:

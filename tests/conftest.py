@@ -8,11 +8,12 @@ import pytest
 from ml_collections import ConfigDict
 
 from ds2_tf import alphabet, checkpoint, config, manifest, normalization
-from ds2_tf.acoustic_model import BEST_WEIGHTS
+from ds2_tf.acoustic_model import BEST_WEIGHTS, AcousticModel
 from ds2_tf.manifest import Utterance
 from ds2_tf.model import DeepSpeech2
 from ds2_tf.native import build
 from ds2_tf.native import ops as native
+from export import saved_model
 from tests.pipelines import write_tone
 from tests.prepared_runs import Corpus
 
@@ -29,11 +30,36 @@ TINY = {
 }
 
 
+STREAMING = {
+    "features": {"sample_rate_hz": 8000, "power_normalization": "running"},
+    "model": {**TINY["model"], "bidirectional": False, "lookahead": 3},
+}
+
+
 @pytest.fixture(scope="session")
 def tiny_workdir(tmp_path_factory) -> pathlib.Path:
     """A finished run's folder with a tiny model of random weights: 8 kHz, English characters."""
-    folder = tmp_path_factory.mktemp("tiny_workdir")
-    run = config.resolve(ConfigDict(TINY))
+    return write_workdir(tmp_path_factory.mktemp("tiny_workdir"), TINY)
+
+
+@pytest.fixture(scope="session")
+def streaming_workdir(tmp_path_factory) -> pathlib.Path:
+    """The same with a forward-only model, which can follow a stream."""
+    # With smaller weights one direction alone writes the same two letters whatever it hears.
+    return write_workdir(tmp_path_factory.mktemp("streaming_workdir"), STREAMING, recurrent_gain=2)
+
+
+@pytest.fixture(scope="session")
+def streaming_export(streaming_workdir, tmp_path_factory) -> pathlib.Path:
+    """The SavedModel of the forward-only model."""
+    output = tmp_path_factory.mktemp("streaming_export") / "1"
+    saved_model.export(AcousticModel.load(streaming_workdir), output)
+    return output
+
+
+def write_workdir(folder, settings, recurrent_gain=1) -> pathlib.Path:
+    """Makes a workdir of random weights that write texts."""
+    run = config.resolve(ConfigDict(settings))
     english = alphabet.english()
     keras.utils.set_random_seed(1)
     network = DeepSpeech2(run.model, run.features.num_bins, english.num_labels)
@@ -46,6 +72,8 @@ def tiny_workdir(tmp_path_factory) -> pathlib.Path:
             variable.assign(generator.uniform(0.5, 2.0, variable.shape))
         elif name.endswith("output/kernel"):
             variable.assign(generator.normal(0, 1.0, variable.shape))
+        elif name.startswith("recurrent") and name.endswith("kernel"):
+            variable.assign(recurrent_gain * variable.value)
     checkpoint.save(folder / BEST_WEIGHTS, variables, {})
     config.save(run, folder / "config.json")
     english.save(folder / "alphabet.json")

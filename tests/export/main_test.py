@@ -30,9 +30,13 @@ def test_replaces_an_older_export_and_says_how_to_call_it(tiny_workdir, tmp_path
         f"--workdir={tiny_workdir}", "--format=saved_model", f"--output={output}", "--overwrite"
     )
     assert done.returncode == 0, done.stderr
-    wrote, how_to_call = done.stdout.splitlines()
+    wrote, without, how_to_call = done.stdout.splitlines()
     assert re.fullmatch(
         rf"wrote {re.escape(str(output))} \(\d+\.\d MiB\), to be called with 8000 Hz", wrote
+    )
+    assert without == (
+        "without stream_start and stream_step: the model is bidirectional and needs the whole "
+        "recording"
     )
     call = how_to_call.removeprefix("call it: ")
     compile(call, "printed", "eval")
@@ -42,6 +46,20 @@ def test_replaces_an_older_export_and_says_how_to_call_it(tiny_workdir, tmp_path
     )
     assert (output / "saved_model.pb").stat().st_size > 1000
     assert list(tmp_path.iterdir()) == [output]
+
+
+def test_next_version_for_tf_serving(streaming_workdir, tmp_path):
+    output = tmp_path / "models" / "tiny"
+    (output / "4").mkdir(parents=True)
+    done = run(
+        f"--workdir={streaming_workdir}", f"--output={output}", "--tf_serving", "--dtype=bfloat16"
+    )
+    assert done.returncode == 0, done.stderr
+    wrote, serve = done.stdout.splitlines()
+    assert wrote.startswith(f"wrote {output}/5 (")
+    assert serve.startswith(f"serve it: docker run --rm -p 8500:8500 -p 8501:8501 -v {output}:")
+    assert sorted(path.name for path in output.iterdir()) == ["4", "5", "batching.config"]
+    assert (output / "5" / "assets.extra" / "tf_serving_warmup_requests").stat().st_size > 1000
 
 
 def test_missing_workdir_fails_in_one_line(tmp_path):
@@ -61,6 +79,14 @@ def test_missing_workdir_fails_in_one_line(tmp_path):
         ([], "--workdir and --output are required"),
         (["--workdir=runs/x"], "--workdir and --output are required"),
         (["--workdir=runs/x", "--output=y", "z"], "unexpected argument 'z'"),
+        (
+            ["--workdir=runs/x", "--output=y", "--tf_serving", "--overwrite"],
+            "--tf_serving makes a new version, so --overwrite has no use",
+        ),
+        (
+            ["--workdir=runs/x", "--output=y", "--dtype=float8"],
+            "flag --dtype=float8: value should be one of <float32|float16|bfloat16>",
+        ),
         (
             ["--workdir=runs/x", "--output=y", "--format=onnx"],
             "flag --format=onnx: value should be one of <saved_model>",

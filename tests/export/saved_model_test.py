@@ -56,6 +56,20 @@ def exported(model, tmp_path_factory):
     return output
 
 
+@pytest.fixture(scope="module")
+def narrow(streaming_workdir, tmp_path_factory):
+    """The forward-only model with weights stored in float16, and decoder.json."""
+    folder = tmp_path_factory.mktemp("narrow")
+    (folder / "decoder.json").write_text('{"beam_width": 3}')
+    saved_model.export(
+        AcousticModel.load(streaming_workdir),
+        folder / "1",
+        dtype="float16",
+        more_assets=[folder / "decoder.json"],
+    )
+    return folder / "1"
+
+
 def test_strangers_process_gets_the_checkpoints_results_from_standard_ops(
     model, exported, tmp_path
 ):
@@ -92,6 +106,52 @@ def test_assets_are_the_alphabet_and_the_config(model, exported):
     assert config.load(exported / "assets" / "config.json") == model.config
 
 
+def test_narrow_weights_take_half_and_compute_in_float32(narrow, streaming_workdir):
+    """The oracle is the model with weights that NumPy has rounded."""
+    model = AcousticModel.load(streaming_workdir)
+    sizes = {"wide": 0, "stored": 0}
+    for variable in model.network.trainable_variables:
+        wide = variable.numpy()
+        kept = wide.astype(np.float16) if wide.ndim > 1 else wide
+        variable.assign(kept.astype(np.float32))
+        sizes["wide"] += wide.nbytes
+        sizes["stored"] += kept.nbytes
+    assert sizes["stored"] < 0.55 * sizes["wide"]
+    reader = tf.train.load_checkpoint(str(narrow / "variables" / "variables"))
+    stored = sum(
+        np.prod(shape) * reader.get_variable_to_dtype_map()[name].size
+        for name, shape in reader.get_variable_to_shape_map().items()
+        if name.startswith("weights")
+    )
+    vectors = sum(v.numpy().nbytes for v in model.network.non_trainable_variables)
+    assert sizes["stored"] <= stored <= sizes["stored"] + vectors
+
+    waveform = np.random.default_rng(4).normal(0, 0.1, (2, 5000)).astype(np.float32)
+    lengths = tf.constant([5000, 3000])
+    expected, _ = model.log_probabilities(waveform, lengths)
+    unrounded = AcousticModel.load(streaming_workdir)
+    exact, _ = unrounded.log_probabilities(waveform, lengths)
+    loaded = tf.saved_model.load(str(narrow))
+    found = loaded.signatures["transcribe"](
+        waveform=tf.constant(waveform), waveform_lengths=lengths
+    )["log_probabilities"]
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    assert 1e-4 < np.abs(found - exact).max() < 0.2
+    streamed = loaded.signatures["stream_step"](
+        waveform=tf.constant(waveform),
+        waveform_lengths=lengths,
+        final=tf.constant([True, True]),
+        **loaded.signatures["stream_start"](streams=tf.zeros([2], tf.int32)),
+    )["log_probabilities"]
+    np.testing.assert_allclose(streamed, expected, atol=1e-4)
+
+
+def test_more_assets(narrow):
+    names = sorted(os.listdir(narrow / "assets"))
+    assert names == ["alphabet.json", "config.json", "decoder.json"]
+    assert (narrow / "assets" / "decoder.json").read_text() == '{"beam_width": 3}'
+
+
 def test_text_of_bigrams(model, tmp_path):
     """The tiny network's 29 outputs with another meaning: every text is made of pairs."""
     characters = "abcdef"
@@ -112,25 +172,48 @@ def test_text_of_bigrams(model, tmp_path):
         assert i == 2 or len(text) > len(labels) > 2
 
 
-def test_saved_model_cli_lists_the_signature(exported):
+def test_saved_model_cli_lists_the_signatures(streaming_export):
     done = subprocess.run(
         [
             *(sys.executable, "-m", "tensorflow.python.tools.saved_model_cli", "show"),
-            *("--dir", str(exported), "--tag_set", "serve", "--signature_def", "transcribe"),
+            *("--dir", str(streaming_export), "--all"),
         ],
         capture_output=True,
         text=True,
         check=True,
     )
     words = " ".join(done.stdout.split())
-    for tensor in (
+    shown = {part.partition("'")[0]: part for part in words.split("signature_def['")}
+    transcribe = (
         "inputs['waveform'] tensor_info: dtype: DT_FLOAT shape: (-1, -1) ",
         "inputs['waveform_lengths'] tensor_info: dtype: DT_INT32 shape: (-1) ",
         "outputs['log_probabilities'] tensor_info: dtype: DT_FLOAT shape: (-1, -1, 29) ",
         "outputs['lengths'] tensor_info: dtype: DT_INT32 shape: (-1) ",
         "outputs['text'] tensor_info: dtype: DT_STRING shape: (-1) ",
-    ):
-        assert tensor in words
+    )
+    tensors = {
+        "transcribe": transcribe,
+        "serving_default": transcribe,
+        "stream_start": (
+            "inputs['streams'] tensor_info: dtype: DT_INT32 shape: (-1) ",
+            "outputs['state_samples_frames'] tensor_info: dtype: DT_FLOAT shape: (-1, 159) ",
+        ),
+        "stream_step": (
+            *transcribe,
+            "inputs['final'] tensor_info: dtype: DT_BOOL shape: (-1) ",
+            "inputs['state_samples_frames'] tensor_info: dtype: DT_FLOAT shape: (-1, 159) ",
+            "outputs['state_samples_frames'] tensor_info: dtype: DT_FLOAT shape: (-1, 159) ",
+            "inputs['state_last_label'] tensor_info: dtype: DT_INT32 shape: (-1) ",
+        ),
+        "describe": (
+            "inputs['request'] tensor_info: dtype: DT_INT32 shape: (-1) ",
+            "outputs['config'] tensor_info: dtype: DT_STRING shape: (-1) ",
+            "outputs['alphabet'] tensor_info: dtype: DT_STRING shape: (-1) ",
+        ),
+    }
+    for name, infos in tensors.items():
+        for info in infos:
+            assert info in shown[name], name
 
 
 def test_nothing_but_the_export_is_left_beside_it(exported):
@@ -169,7 +252,7 @@ def test_overwrite_replaces_a_saved_model(model, tmp_path):
     (output / "variables").mkdir(parents=True)
     (output / "saved_model.pb").write_text("old")
     saved_model.export(model, output, overwrite=True)
-    assert os.listdir(output) == ["saved_model.pb"]
+    assert sorted(os.listdir(output)) == ["assets.extra", "saved_model.pb"]
     assert (output / "saved_model.pb").read_text() == "new"
     assert os.listdir(tmp_path) == ["model"]
 
