@@ -4,9 +4,16 @@ Without it they are compiled at their first use, which takes a minute or two onc
 compiler: g++, clang++, or what the environment variable CXX names. --package puts the library
 beside the sources, where it is found without compiler and cache: for images and wheels.
 
+--cuda compiles the kernels for GPUs too (CTC has one), which is the default where TensorFlow sees a
+GPU. It takes nvcc: $CUDA_HOME/bin/nvcc, the PATH's, or /usr/local/cuda/bin/nvcc. DS2_TF_CUDA_ARCHS
+lists the architectures to compile for, as in 80,90; by default every generation that nvcc knows.
+The library also serves machines without a GPU.
+
 Examples:
   ds2 build_ops
   ds2 build_ops --package
+  ds2 build_ops --cuda --package
+  DS2_TF_CUDA_ARCHS=90 ds2 build_ops --cuda
   CXX=clang++-16 ds2 build_ops
 """
 
@@ -16,6 +23,9 @@ from ds2_tf.bin import program
 from ds2_tf.errors import UserError
 
 _PACKAGE = flags.DEFINE_bool("package", False, "Put the library into the installed package.")
+_CUDA = flags.DEFINE_bool(
+    "cuda", None, "Compile for GPUs too, with nvcc; by default where TensorFlow sees a GPU."
+)
 
 
 def main(arguments: list[str]) -> int:
@@ -23,10 +33,14 @@ def main(arguments: list[str]) -> int:
     if arguments:
         raise program.UsageError(f"unexpected argument {arguments[0]!r}")
     program.load_tensorflow()
+    import tensorflow as tf
+
     from ds2_tf.native import build
 
+    cuda = bool(tf.config.get_visible_devices("GPU")) if _CUDA.value is None else _CUDA.value
+    folder = build.PREBUILT if _PACKAGE.value else build.cache_folder()
     try:
-        path = build.build(build.PREBUILT if _PACKAGE.value else build.cache_folder())
+        path = build.build(folder, cuda)
     except build.BuildError as error:
         raise UserError(str(error)) from error
     print(path)

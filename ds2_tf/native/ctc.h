@@ -85,6 +85,10 @@ struct CtcBatch {
   CtcStatus* statuses;  // [B]
 };
 
+// Returns what is wrong with an utterance's lengths and labels, or with their fit: all of its status
+// that does not depend on logits. Reads neither these nor the results.
+CtcStatus CheckCtcTarget(const CtcBatch& batch, int utterance);
+
 // Returns the bytes of workspace with which `num_workers` threads can work on the batch.
 size_t CtcBatchWorkspaceBytes(const CtcBatch& batch, int num_workers);
 

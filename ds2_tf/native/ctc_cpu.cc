@@ -36,7 +36,34 @@ CtcStatus Check(const CtcUtterance& utterance) {
   return utterance.num_frames < needed_frames ? CtcStatus::kInfeasible : CtcStatus::kOk;
 }
 
+CtcUtterance UtteranceOf(const CtcBatch& batch, int b) {
+  const ptrdiff_t offset = b * batch.utterance_stride * ElementBytes(batch.element_type);
+  CtcUtterance utterance;
+  utterance.element_type = batch.element_type;
+  utterance.logits = static_cast<const char*>(batch.logits) + offset;
+  utterance.gradients =
+      batch.gradients == nullptr ? nullptr : static_cast<char*>(batch.gradients) + offset;
+  utterance.frame_stride = batch.frame_stride;
+  utterance.num_frames = batch.logit_lengths[b];
+  utterance.num_padded_frames = batch.num_frames;
+  utterance.num_symbols = batch.num_symbols;
+  utterance.blank = batch.blank;
+  utterance.labels = batch.labels + static_cast<ptrdiff_t>(b) * batch.max_labels;
+  utterance.num_labels = batch.label_lengths[b];
+  return utterance;
+}
+
+bool LengthsAreValid(const CtcBatch& batch, int b) {
+  return batch.logit_lengths[b] >= 0 && batch.logit_lengths[b] <= batch.num_frames &&
+         batch.label_lengths[b] >= 0 && batch.label_lengths[b] <= batch.max_labels;
+}
+
 }  // namespace
+
+CtcStatus CheckCtcTarget(const CtcBatch& batch, int utterance) {
+  return LengthsAreValid(batch, utterance) ? Check(UtteranceOf(batch, utterance))
+                                           : CtcStatus::kInvalidLength;
+}
 
 CtcResult CtcLoss(const CtcUtterance& utterance, void* workspace, InstructionSet instruction_set) {
   CtcResult result = {Check(utterance), 0.0f, false};
@@ -56,7 +83,6 @@ size_t CtcBatchWorkspaceBytes(const CtcBatch& batch, int num_workers) {
 
 void CtcBatchLoss(const CtcBatch& batch, void* workspace, int num_workers,
                   const Parallel& parallel, InstructionSet instruction_set) {
-  const ptrdiff_t element_bytes = ElementBytes(batch.element_type);
   const size_t worker_bytes =
       CtcWorkspaceBytes(batch.num_frames, batch.max_labels, batch.num_symbols);
   // Workers take the next utterance as they finish one: lengths differ.
@@ -64,22 +90,9 @@ void CtcBatchLoss(const CtcBatch& batch, void* workspace, int num_workers,
   parallel.run(num_workers, [&](int64_t worker) {
     void* worker_workspace = static_cast<char*>(workspace) + worker * worker_bytes;
     for (int b = next_utterance++; b < batch.num_utterances; b = next_utterance++) {
-      const ptrdiff_t offset = b * batch.utterance_stride * element_bytes;
-      CtcUtterance utterance;
-      utterance.element_type = batch.element_type;
-      utterance.logits = static_cast<const char*>(batch.logits) + offset;
-      utterance.gradients =
-          batch.gradients == nullptr ? nullptr : static_cast<char*>(batch.gradients) + offset;
-      utterance.frame_stride = batch.frame_stride;
-      utterance.num_frames = batch.logit_lengths[b];
-      utterance.num_padded_frames = batch.num_frames;
-      utterance.num_symbols = batch.num_symbols;
-      utterance.blank = batch.blank;
-      utterance.labels = batch.labels + static_cast<ptrdiff_t>(b) * batch.max_labels;
-      utterance.num_labels = batch.label_lengths[b];
+      const CtcUtterance utterance = UtteranceOf(batch, b);
       CtcResult result = {CtcStatus::kInvalidLength, NAN, false};
-      if (utterance.num_frames >= 0 && utterance.num_frames <= batch.num_frames &&
-          utterance.num_labels >= 0 && utterance.num_labels <= batch.max_labels) {
+      if (LengthsAreValid(batch, b)) {
         result = CtcLoss(utterance, worker_workspace, instruction_set);
       } else {
         ZeroGradients(utterance, 0);

@@ -87,6 +87,16 @@ const char* Message(cudaError_t error) {
 
 }  // namespace
 
+const char* CtcCudaProblem() {
+  cudaFuncAttributes attributes;
+  return Message(cudaFuncGetAttributes(&attributes, RecursionKernel<float>));
+}
+
+const char* CtcCudaCopyToDevice(const void* host, size_t bytes, void* device, void* stream) {
+  return Message(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice,
+                                 static_cast<cudaStream_t>(stream)));
+}
+
 const char* CtcCudaWorkspaceBytes(const CtcBatch& batch, size_t* bytes) {
   RecursionPlan plan;
   const cudaError_t error = PlanForDevice(batch, &plan);

@@ -12,6 +12,14 @@
 
 namespace ds2 {
 
+// Returns nullptr if the kernels can run on the current device, else what CUDA says is wrong: no
+// device, a driver too old for this CUDA, a device that they were not compiled for.
+const char* CtcCudaProblem();
+
+// Copies to the current device's memory, on `stream` (a cudaStream_t). The host's memory may change
+// when this returns, unless it is page-locked. Returns nullptr, or what CUDA says went wrong.
+const char* CtcCudaCopyToDevice(const void* host, size_t bytes, void* device, void* stream);
+
 // Sets *bytes to the device memory that the batch needs as workspace. Returns nullptr, or what
 // CUDA says went wrong.
 const char* CtcCudaWorkspaceBytes(const CtcBatch& batch, size_t* bytes);
