@@ -88,7 +88,7 @@ def measure(
       UserError: the native operations can't be used here.
     """
     if native.load() is None:
-        raise UserError("the native operations did not build; the log says why")
+        raise UserError("the native operations are not used here; the log says why")
     generator = np.random.default_rng(0)
     shape = (case.batch_size, case.num_frames, case.symbols)
     logits = case.scale * generator.standard_normal(shape, np.float32)

@@ -80,7 +80,7 @@ def measure(
       UserError: the native operations can't be used here.
     """
     if native.load() is None:
-        raise UserError("the native operations did not build; the log says why")
+        raise UserError("the native operations are not used here; the log says why")
     timers: _Timers = {}
     for precision in precisions:
         for name in (NATIVE, TENSORFLOW):

@@ -127,7 +127,7 @@ def memory_rows(
 def _step(case: Case, precision: str, shared_input: bool) -> Callable[[], None]:
     """Returns ours; its learning rate is 0, so each step is like the first."""
     if native.load() is None:
-        raise UserError("the native operations did not build; the log says why")
+        raise UserError("the native operations are not used here; the log says why")
     keras.utils.set_random_seed(0)
     values = {**vars(case.model), "shared_input": shared_input}
     network = DeepSpeech2(ModelConfig(**values), case.num_bins, case.num_labels, precision)

@@ -16,7 +16,8 @@ def ctc_loss(
 
     The loss is not divided by any length. An utterance without labels costs what an all-blank
     output costs; one without frames and labels costs 0. It is differentiable once. The native
-    operation runs where it loads, TensorFlow's own otherwise; `native.ops` logs which.
+    operation runs where it loads, on a GPU where it was compiled with CUDA; TensorFlow's own
+    otherwise. `native.ops` logs which.
 
     Args:
       logits: [B, T', V] float; the softmax is taken here. Label 0 is the blank.
@@ -33,7 +34,7 @@ def ctc_loss(
 
     Source: Graves et al. 2006; Deep Speech 2, section 3.
     """
-    operations = native.load()
+    operations = native.load(has_gpu_kernel=True)
     if operations is None:
         return ctc_portable.ctc_loss(logits, logit_lengths, labels, label_lengths)
     loss, _ = operations.ds2_ctc_loss(logits, logit_lengths, labels, label_lengths, blank=BLANK)
