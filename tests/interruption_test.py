@@ -12,11 +12,13 @@ SIGNALS = [signal.SIGINT, signal.SIGTERM]
 @pytest.fixture(autouse=True)
 def handlers():
     """Known handlers before, and a check that the same are there after."""
+    at_first = signal.signal(signal.SIGINT, signal.default_int_handler)
     before = {number: signal.getsignal(number) for number in SIGNALS}
     yield before
     after = {number: signal.getsignal(number) for number in SIGNALS}
     for number, handler in before.items():
         signal.signal(number, handler)
+    signal.signal(signal.SIGINT, at_first)
     assert after == before
 
 
