@@ -11,7 +11,8 @@ def mask_frames(x: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
       lengths: [B] int32.
     """
     valid = tf.sequence_mask(lengths, tf.shape(x)[1])
-    valid = tf.reshape(valid, tf.concat([tf.shape(valid), tf.ones(len(x.shape) - 2, tf.int32)], 0))
+    for _ in x.shape[2:]:
+        valid = tf.expand_dims(valid, -1)
     return tf.where(valid, x, tf.zeros([], x.dtype))
 
 

@@ -79,4 +79,4 @@ class SlidingWindow:
 def _take(frames: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
     """Returns frames [B, T, ...] at positions [B, N]; those past the end may be any."""
     last = tf.shape(frames)[1] - 1
-    return tf.gather(frames, tf.clip_by_value(positions, 0, tf.maximum(last, 0)), batch_dims=1)
+    return tf.gather(frames, tf.minimum(positions, tf.maximum(last, 0)), batch_dims=1)

@@ -37,9 +37,9 @@ def running_mean(
     num_frames = tf.shape(values)[1]
     count = state["count"][:, tf.newaxis] + 1 + tf.range(num_frames)
     rate = 1.0 / tf.cast(tf.minimum(count + prior_frames, memory_frames), tf.float32)
-    valid = tf.sequence_mask(lengths, num_frames)
-    rate = tf.where(valid, rate, 0.0)[:, :, tf.newaxis]
-    values = tf.where(valid[:, :, tf.newaxis], values, 0.0)
+    valid = tf.expand_dims(tf.sequence_mask(lengths, num_frames), -1)
+    rate = tf.where(valid, tf.expand_dims(rate, -1), 0.0)
+    values = tf.where(valid, values, 0.0)
     kept, added = _compose_all(1.0 - rate, rate * values)
     before = state["mean"][:, tf.newaxis]
     means = kept * before + added
@@ -56,16 +56,21 @@ def _compose_all(kept: tf.Tensor, added: tf.Tensor) -> tuple[tf.Tensor, tf.Tenso
     Each round doubles the reach: log2(T) rounds. Both are [B, T, ...].
     """
     num_frames = tf.shape(kept)[1]
+    frame = tf.range(num_frames)[:, tf.newaxis]
 
     def compose(
-        reach: tf.Tensor, kept: tf.Tensor, added: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        earlier = [[0, 0], [reach, 0], [0, 0]]
-        kept_earlier = tf.pad(kept[:, :-reach], earlier, constant_values=1.0)
-        added_earlier = tf.pad(added[:, :-reach], earlier)
-        kept_now = tf.ensure_shape(kept * kept_earlier, kept.shape)
-        return 2 * reach, kept_now, tf.ensure_shape(added + kept * added_earlier, added.shape)
+        reach: int | tf.Tensor, kept: tf.Tensor, added: tf.Tensor
+    ) -> tuple[int | tf.Tensor, tf.Tensor, tf.Tensor]:
+        earlier = tf.maximum(frame[:, 0] - reach, 0)
+        kept_earlier = tf.where(frame < reach, 1.0, tf.gather(kept, earlier, axis=1))
+        added_earlier = tf.where(frame < reach, 0.0, tf.gather(added, earlier, axis=1))
+        return 2 * reach, kept * kept_earlier, added + kept * added_earlier
 
+    if kept.shape[1] is not None:  # Short of a loop, that is.
+        reach = 1
+        while reach < kept.shape[1]:
+            reach, kept, added = compose(reach, kept, added)
+        return kept, added
     _, kept, added = tf.while_loop(
         lambda reach, *_: reach < num_frames, compose, (tf.constant(1), kept, added)
     )

@@ -44,3 +44,17 @@ def test_a_stream_without_end_does_not_overflow_its_count():
     state["count"] = tf.constant([2**31 - 2])
     _, state = running_mean.running_mean(tf.ones([1, 1, 1]), tf.constant([1]), state, 10, 100)
     assert state["count"].numpy() == 100
+
+
+def test_a_loop_finds_what_a_known_number_of_frames_finds_without_one():
+    values = tf.constant(np.random.default_rng(0).normal(size=(2, 40, 3)), tf.float32)
+    state = running_mean.start(tf.zeros([3]), 2)
+    found = []
+    for num_frames in (40, None):
+
+        @tf.function(input_signature=[tf.TensorSpec([2, num_frames, 3])])
+        def compute(values):
+            return running_mean.running_mean(values, tf.constant([40, 17]), state, 3, 10)[0]
+
+        found.append(compute(values))
+    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
