@@ -9,6 +9,7 @@ from ds2_tf.layers.lengths import mask_frames
 from ds2_tf.layers.sequence_layer import State
 from ds2_tf.layers.sliding_window import SlidingWindow
 from ds2_tf.ops import running_mean
+from ds2_tf.ops.spectrum import power_spectrum
 
 POWER_NORMALIZATIONS = ("utterance", "running", "none")
 TYPICAL_POWER = 0.01  # of speech, -20 dB below full scale: where no training set was measured
@@ -191,9 +192,8 @@ def _analyze(
         )
         frames *= tf.math.rsqrt(powers + config.power_floor)
     window = tf.signal.hann_window(config.window)
-    spectrum = tf.signal.rfft(frames * window, [config.window])
     window_energy = 0.375 * config.window  # the sum of a Hann window's squares
-    power = (tf.square(tf.math.real(spectrum)) + tf.square(tf.math.imag(spectrum))) / window_energy
+    power = power_spectrum(frames * window) / window_energy
     return mask_frames(tf.math.log(power + config.log_floor), frame_lengths), level
 
 

@@ -13,6 +13,7 @@ from ds2_tf.layers.dense import SequenceDense
 from ds2_tf.layers.recurrent import Recurrent
 from ds2_tf.layers.row_conv import RowConv
 from ds2_tf.layers.sequence_layer import SequenceLayer, State
+from ds2_tf.native import ops as native
 from ds2_tf.ops.cells import CELLS
 
 POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
@@ -265,4 +266,9 @@ class DeepSpeech2(keras.Model):
 
 def masked_log_probabilities(logits: tf.Tensor, logit_lengths: tf.Tensor) -> tf.Tensor:
     """Returns log-softmax [B, T', V] float32, zero past each length."""
-    return lengths_lib.mask_frames(tf.nn.log_softmax(tf.cast(logits, tf.float32)), logit_lengths)
+    logits = tf.cast(logits, tf.float32)
+    if native.is_lite():  # whose quantizer would round a log-softmax to sixteenths
+        log_probs = logits - tf.reduce_logsumexp(logits, axis=-1, keepdims=True)
+    else:
+        log_probs = tf.nn.log_softmax(logits)
+    return lengths_lib.mask_frames(log_probs, logit_lengths)

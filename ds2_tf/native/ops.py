@@ -18,6 +18,7 @@ from absl import logging
 from ds2_tf.native import build
 
 _portable: contextvars.ContextVar[bool] = contextvars.ContextVar("portable", default=False)
+_lite: contextvars.ContextVar[bool] = contextvars.ContextVar("lite", default=False)
 
 
 def load(has_gpu_kernel: bool = False) -> Any:
@@ -39,13 +40,23 @@ def load(has_gpu_kernel: bool = False) -> Any:
 
 
 @contextlib.contextmanager
-def portable() -> Iterator[None]:
-    """Within it graphs get TensorFlow's own operations only, to run wherever TensorFlow does."""
-    token = _portable.set(True)
+def portable(lite: bool = False) -> Iterator[None]:
+    """Within it graphs get TensorFlow's own operations only, to run wherever TensorFlow does.
+
+    Args:
+      lite: in the forms that LiteRT (TensorFlow Lite) can run and quantize.
+    """
+    tokens = _portable.set(True), _lite.set(lite)
     try:
         yield
     finally:
-        _portable.reset(token)
+        _portable.reset(tokens[0])
+        _lite.reset(tokens[1])
+
+
+def is_lite() -> bool:
+    """Whether the graph being made must run on LiteRT; see `portable`."""
+    return _lite.get()
 
 
 class _Library(NamedTuple):

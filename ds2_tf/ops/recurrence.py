@@ -85,15 +85,25 @@ def _portable(
         CELLS[cell], tf.transpose(tf.stack(inputs), [2, 0, 1, 3]), weights, initial
     )
     states = tf.transpose(states, [1, 2, 0, 3])
-    final = tf.gather(
-        tf.concat([initial[:, :, tf.newaxis], states], axis=2),
-        tf.broadcast_to(lengths, tf.shape(states)[:2]),
-        batch_dims=2,
-    )
+    final = _final_states(initial, states, lengths)
     outputs = states[..., : weights.shape[1]]
     if num_directions == 1:
         return outputs[0], final
     return outputs[0] + _reverse(outputs[1], lengths), final
+
+
+def _final_states(initial: tf.Tensor, states: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+    """Returns those after the last valid frame [D, B, S], given all of them [D, B, T, S]."""
+    if native.is_lite():
+        # By a gather, states and outputs would need one scale: its quantizer gives up then.
+        is_last = tf.expand_dims(tf.one_hot(lengths - 1, tf.shape(states)[2]), -1)
+        unmoved = tf.expand_dims(tf.cast(lengths == 0, states.dtype), -1)
+        return unmoved * initial + tf.reduce_sum(is_last * states, axis=2)
+    return tf.gather(
+        tf.concat([initial[:, :, tf.newaxis], states], axis=2),
+        tf.broadcast_to(lengths, tf.shape(states)[:2]),
+        batch_dims=2,
+    )
 
 
 def _reverse(x: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:

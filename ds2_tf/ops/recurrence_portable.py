@@ -10,7 +10,10 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from ds2_tf.native import ops as native
 from ds2_tf.ops.cells import Cell
+
+_BLOCK = 16  # frames
 
 
 def recurrence(
@@ -47,6 +50,10 @@ def recurrence(
 
 def _forward(cell: Cell, projected: tf.Tensor, weights: tf.Tensor, initial: tf.Tensor) -> tf.Tensor:
     """Returns the states [T, D, B, S]."""
+    if native.is_lite():
+        if projected.shape[0] is not None:
+            return _unrolled(cell, projected, weights, initial)
+        return _in_blocks(cell, projected, weights, initial)
     num_frames = tf.shape(projected)[0]
     size = cell.num_states * weights.shape[1]
     state_shape = [projected.shape[1], projected.shape[2], size]
@@ -66,6 +73,45 @@ def _forward(cell: Cell, projected: tf.Tensor, weights: tf.Tensor, initial: tf.T
         (tf.constant(0), tf.ensure_shape(initial, state_shape), states),
     )
     return states.stack()
+
+
+def _unrolled(
+    cell: Cell, projected: tf.Tensor, weights: tf.Tensor, initial: tf.Tensor
+) -> tf.Tensor:
+    """Returns the states [T, D, B, S] for a known T: products of two matrices, and no loop."""
+    state, states = initial, []
+    directions = tf.unstack(weights)
+    for frame in tf.unstack(projected):
+        outputs = tf.unstack(_outputs(cell, state))
+        recurrent = tf.stack([tf.matmul(h, u) for h, u in zip(outputs, directions, strict=True)])
+        state = cell.step(frame, recurrent, state)
+        states.append(state)
+    return tf.stack(states)
+
+
+def _in_blocks(
+    cell: Cell, projected: tf.Tensor, weights: tf.Tensor, initial: tf.Tensor
+) -> tf.Tensor:
+    """Returns the states [T, D, B, S] for any T: LiteRT copies all results in each round."""
+    num_frames = tf.shape(projected)[0]
+    num_blocks = (num_frames + _BLOCK - 1) // _BLOCK
+    padding = [[0, num_blocks * _BLOCK - num_frames], [0, 0], [0, 0], [0, 0]]
+    frame_shape = projected.shape[1:]
+    blocks = tf.reshape(tf.pad(projected, padding), [-1, _BLOCK, *frame_shape])
+    inputs = tf.TensorArray(projected.dtype, num_blocks, element_shape=[_BLOCK, *frame_shape])
+    inputs = inputs.unstack(blocks)
+    states = tf.TensorArray(projected.dtype, num_blocks, element_shape=[_BLOCK, *initial.shape])
+
+    def step(
+        k: tf.Tensor, state: tf.Tensor, states: tf.TensorArray
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.TensorArray]:
+        block = _unrolled(cell, inputs.read(k), weights, state)
+        return k + 1, block[-1], states.write(k, block)
+
+    *_, states = tf.while_loop(
+        lambda k, *_: k < num_blocks, step, (tf.constant(0), initial, states)
+    )
+    return tf.reshape(states.stack(), [-1, *initial.shape])[:num_frames]
 
 
 def _backward(

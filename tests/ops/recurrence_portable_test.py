@@ -2,8 +2,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ds2_tf.native import ops as native
 from ds2_tf.ops import recurrence_portable
 from ds2_tf.ops.cells import CELLS
+from ds2_tf.ops.recurrence import recurrence
 
 
 @pytest.fixture(params=CELLS)
@@ -60,3 +62,41 @@ def test_no_frames_and_no_utterances(cell):
             tf.zeros([*shape[1:], 3 * cell.num_states]),
         )
         assert states.shape == (*shape, 3 * cell.num_states)
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("num_frames", [1, 16, 35])
+def test_lite_form_equals_the_other(cell, num_frames, known):
+    generator = np.random.default_rng(num_frames)
+    units = 4
+    arguments = [
+        tf.constant(generator.normal(size=shape), tf.float32)
+        for shape in (
+            (num_frames, 2, 3, units * cell.num_gates),
+            (2, units, units * cell.num_gates),
+            (2, 3, units * cell.num_states),
+        )
+    ]
+    expected = recurrence_portable.recurrence(cell, *arguments)
+
+    @tf.function(input_signature=[tf.TensorSpec([num_frames if known else None, 2, 3, None])])
+    def lite(projected):
+        projected.set_shape([projected.shape[0], *arguments[0].shape[1:]])
+        return recurrence_portable.recurrence(cell, projected, *arguments[1:])
+
+    with native.portable(lite=True):
+        np.testing.assert_allclose(lite(arguments[0]), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_lite_form_has_the_same_last_states(name):
+    generator = np.random.default_rng(0)
+    cell, lengths = CELLS[name], tf.constant([0, 5, 3])
+    projected = tf.constant(generator.normal(size=(3, 5, 4 * cell.num_gates)), tf.float32)
+    weights = tf.constant(generator.normal(size=(1, 4, 4 * cell.num_gates)), tf.float32)
+    initial = tf.constant(generator.normal(size=(1, 3, 4 * cell.num_states)), tf.float32)
+    found = []
+    for lite in (False, True):
+        with native.portable(lite=lite):
+            found.append(recurrence(name, projected, weights, lengths, initial)[1])
+    np.testing.assert_allclose(found[1], found[0], atol=1e-6)
