@@ -79,20 +79,34 @@ class StreamingModel(tf.Module):
         """
         return self._compiled_step(samples, lengths, final, state)
 
+    def advance(
+        self,
+        samples: tf.Tensor,
+        lengths: tf.Tensor,
+        state: State,
+        final: tf.Tensor | None = None,
+    ) -> tuple[tf.Tensor, tf.Tensor, State]:
+        """Does what `step` does as a part of a graph to be compiled.
+
+        `final` is None if no stream ends, and the state of one that ended is of no use.
+        """
+        parts = self._unflatten(state)
+        spectrograms, lengths, heard = self._frontend.step(samples, lengths, parts)
+        logits, lengths, known = self.model.network.step(spectrograms, lengths, parts, final)
+        new = self._flatten({**heard, **known})
+        return model.masked_log_probabilities(logits, lengths), lengths, new
+
     def _start(self, batch_size: int | tf.Tensor) -> dict[str, State]:
         return {**self._frontend.start(batch_size), **self.model.network.start(batch_size)}
 
     def _step(
         self, samples: tf.Tensor, lengths: tf.Tensor, final: tf.Tensor, state: State
     ) -> tuple[tf.Tensor, tf.Tensor, State]:
-        parts = self._unflatten(state)
-        spectrograms, lengths, heard = self._frontend.step(samples, lengths, parts)
-        logits, lengths, known = self.model.network.step(spectrograms, lengths, parts, final)
-        new = self._flatten({**heard, **known})
+        log_probs, lengths, new = self.advance(samples, lengths, state, final)
         for name, fresh in self.start(tf.shape(samples)[0]).items():
             ends = tf.reshape(final, [-1, *[1] * (len(fresh.shape) - 1)])
             new[name] = tf.ensure_shape(tf.where(ends, fresh, new[name]), state[name].shape)
-        return model.masked_log_probabilities(logits, lengths), lengths, new
+        return log_probs, lengths, new
 
     def _flatten(self, parts: dict[str, State]) -> State:
         return {

@@ -118,6 +118,11 @@ class SequenceBatchNorm(keras.layers.Layer):
         """How many tensors like x and y training keeps for the gradient, both of them included."""
         return 2 if is_native(self.compute_dtype) else 4
 
+    def scale_and_shift(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns what inference multiplies by and then adds, both [C] float32."""
+        scale = self.gamma.value * tf.math.rsqrt(self.moving_variance.value + self.epsilon)
+        return scale, self.beta.value - self.moving_mean.value * scale
+
     def move_averages(self, mean: tf.Tensor, variance: tf.Tensor, count: tf.Tensor) -> None:
         """Moves the running averages towards a batch's mean [C] and variance [C].
 

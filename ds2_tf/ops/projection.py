@@ -35,4 +35,5 @@ def projection(
         frames = tf.reshape(lengths_lib.mask_frames(x, lengths), [-1, kernel.shape[0]])
         y = tf.reshape(product(frames), shape)
         y = y if bias is None else lengths_lib.mask_frames(y, lengths)
-    return tf.ensure_shape(y, [*x.shape[:2], kernel.shape[1]])
+    y.set_shape([*x.shape[:2], kernel.shape[1]])
+    return y

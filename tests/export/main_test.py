@@ -89,7 +89,11 @@ def test_missing_workdir_fails_in_one_line(tmp_path):
         ),
         (
             ["--workdir=runs/x", "--output=y", "--format=onnx"],
-            "flag --format=onnx: value should be one of <saved_model>",
+            "flag --format=onnx: value should be one of <saved_model|tflite>",
+        ),
+        (
+            ["--workdir=runs/x", "--output=y", "--format=tflite", "--quantize=int8"],
+            "--quantize=int8 needs --calibration=MANIFEST",
         ),
     ],
 )
