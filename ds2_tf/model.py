@@ -255,9 +255,10 @@ class DeepSpeech2(keras.Model):
         x, new_state = features, {}
         for layer in self.layers:
             if isinstance(layer, SequenceLayer):
-                x, lengths, new_state[layer.name] = layer.step(
-                    tf.cast(x, layer.compute_dtype), lengths, state[layer.name], final
-                )
+                with tf.name_scope(layer.name):
+                    x, lengths, new_state[layer.name] = layer.step(
+                        tf.cast(x, layer.compute_dtype), lengths, state[layer.name], final
+                    )
             elif isinstance(layer, keras.layers.Reshape):
                 # Unlike the layer itself, for no frame at all, too.
                 x = tf.reshape(x, [*tf.unstack(tf.shape(x)[:2]), *layer.target_shape[1:]])
@@ -267,8 +268,11 @@ class DeepSpeech2(keras.Model):
 def masked_log_probabilities(logits: tf.Tensor, logit_lengths: tf.Tensor) -> tf.Tensor:
     """Returns log-softmax [B, T', V] float32, zero past each length."""
     logits = tf.cast(logits, tf.float32)
-    if native.is_lite():  # whose quantizer would round a log-softmax to sixteenths
-        log_probs = logits - tf.reduce_logsumexp(logits, axis=-1, keepdims=True)
+    if native.is_lite():
+        # Its quantizer would round a log-softmax to sixteenths, and a maximum of the logits would
+        # get them the scale of their maximum.
+        shifted = logits + tf.reduce_min(-logits, axis=-1, keepdims=True)
+        log_probs = shifted - tf.math.log(tf.reduce_sum(tf.exp(shifted), axis=-1, keepdims=True))
     else:
         log_probs = tf.nn.log_softmax(logits)
     return lengths_lib.mask_frames(log_probs, logit_lengths)

@@ -104,6 +104,8 @@ def _write_saved_model(workdir: str, output: str) -> None:
 
 
 def _write_tflite(workdir: str, output: str) -> None:
+    if _TF_SERVING.value or _DTYPE.value != "float32":
+        raise program.UsageError("--tf_serving and --dtype are for --format=saved_model")
     if _QUANTIZE.value == "int8" and not _CALIBRATION.value:
         raise program.UsageError("--quantize=int8 needs --calibration=MANIFEST")
     import tensorflow as tf

@@ -10,6 +10,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +36,10 @@ LONGEST_CHUNK_MS = 2000
 # What int8 computes in integers. All else stays float: features and log-softmax need the range, and
 # gates, rounded once in a frame, would let a recurrent state drift.
 _INTEGER_OPERATIONS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
+
+# Layers that stay float all the same: the first convolution, since features have a wide range, and
+# the output, which is compared. Both are small.
+_FLOAT_LAYERS = re.compile(r"(^|[/;])(conv_0|output)(_\d+)*/")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,14 +184,25 @@ def _convert(graphs: Graphs, quantize: str, calibration: Sequence[np.ndarray], c
         if quantize != "int8":
             return converter.convert()
         converter.representative_dataset = lambda: _calibration_calls(graphs, calibration, chunk)
+        quantizer = tf.lite.experimental.QuantizationDebugger(converter=converter)
         operations = {name for name in vars(schema.BuiltinOperator) if name.isupper()}
-        options = tf.lite.experimental.QuantizationDebugOptions(
-            denylisted_ops=sorted(operations - set(_INTEGER_OPERATIONS))
-        )
-        quantizer = tf.lite.experimental.QuantizationDebugger(
-            converter=converter, debug_options=options
+        quantizer.options = tf.lite.experimental.QuantizationDebugOptions(
+            denylisted_ops=sorted(operations - set(_INTEGER_OPERATIONS)),
+            denylisted_nodes=_float_nodes(quantizer.calibrated_model),
         )
         return quantizer.get_nondebug_quantized_model()
+
+
+def _float_nodes(content: bytes) -> list[str]:
+    """Returns the names of a flatbuffer's tensors that `_FLOAT_LAYERS` compute."""
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAsModel(content, 0))
+    outputs = {
+        graph.tensors[i].name.decode()
+        for graph in model.subgraphs
+        for operator in graph.operators
+        for i in operator.outputs
+    }
+    return sorted(name for name in outputs if _FLOAT_LAYERS.search(name))
 
 
 def _calibration_calls(

@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -64,7 +65,8 @@ def measure(
     """
     with tempfile.TemporaryDirectory() as folder:
         waveforms = pathlib.Path(folder, "waveforms.npz")
-        np.savez(waveforms, **{f"{i:06d}": waveform for i, (waveform, _) in enumerate(utterances)})
+        arrays: dict[str, Any] = {f"{i:06d}": samples for i, (samples, _) in enumerate(utterances)}
+        np.savez(waveforms, **arrays)
         done = subprocess.run(
             [python, "-m", "tools.litert_worker", str(path), str(waveforms), str(threads)],
             cwd=_ROOT,

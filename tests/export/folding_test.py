@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from export.folding import without_batch_norm
-from tests.streaming_test import FEATURES, MODELS, make_model, sound
+from tests.streaming_models import FEATURES, MODELS, make_model, sound
 
 
 @pytest.mark.parametrize("name", ["lstm with dense", "1D"])
