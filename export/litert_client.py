@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """A client to port: recognises a wav file while it is read, with LiteRT alone, no TensorFlow.
 
-pip install ai-edge-litert numpy
-python litert_client.py model.tflite recording.wav
+Examples:
+  pip install ai-edge-litert numpy
+  python litert_client.py model.tflite recording.wav
 """
 
 import json

@@ -8,6 +8,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import wave
 import zipfile
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.lite.python import schema_py_generated as schema
 
+from ds2_tf.benchmarks import litert_costs
 from ds2_tf.errors import UserError
 from ds2_tf.streaming import AudioStream, StreamingModel
 from export import tflite
@@ -130,6 +132,59 @@ def test_every_step_gives_the_frames_of_the_stream_and_the_whole(exported, frame
     best = [b for a, b in zip([0, *labels], labels, strict=False) if b and a != b]
     assert str(found["9000_text"]) == " ".join(model.alphabet.decode(best).split())
     assert np.ptp(whole) > 1, "a network that says the same of everything proves nothing"
+
+
+def write_wav(path, samples, rate=RATE):
+    with wave.open(str(path), "wb") as file:
+        file.setparams((1, 2, rate, 0, "NONE", ""))
+        file.writeframes((samples.clip(-1, 1) * 32767).astype("<i2").tobytes())
+
+
+def test_the_client_prints_text_while_it_grows(exported, frames, litert_python, tmp_path):
+    _, path = exported("gru")
+    samples = sound(9000)
+    write_wav(tmp_path / "sound.wav", samples)
+    write_wav(tmp_path / "fast.wav", samples, 2 * RATE)
+    heard = (samples.clip(-1, 1) * 32767).astype("<i2").astype(np.float32) / 32768
+    text = str(frames(path, [heard])["9000_text"])
+
+    def run(name):
+        return subprocess.run(
+            [litert_python, ROOT / "export" / "litert_client.py", path, tmp_path / name],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    *partial, last = run("sound.wav").stdout.splitlines()
+    assert last == text
+    assert partial
+    assert all(text.startswith(line.removeprefix("... ")) for line in partial)
+    wrong = run("fast.wav")
+    assert wrong.returncode == 1
+    assert "fast.wav: must be 8000 Hz, mono, 16 bits;" in wrong.stderr.splitlines()[-1]
+
+
+def test_the_benchmark_measures_a_file(exported, litert_python):
+    model, path = exported("gru")
+    result = litert_costs.measure(
+        path,
+        [(sound(9000), "xyz"), (sound(2000), "")],
+        model.alphabet,
+        RATE,
+        python=litert_python,
+        threads=1,
+    )
+    assert result.size_bytes == path.stat().st_size
+    assert result.num_sentences == 2
+    assert result.words.reference_units == 1
+    assert 0 < result.real_time_factor < 10
+    assert 2**20 < result.peak_bytes < 2**30
+    rows = litert_costs.rows("noise", {"none": result, "int8": result})
+    assert [row.case for row in rows[::5]] == ["noise, float32", "noise, int8"]
+    assert "float32" in litert_costs.table("noise", {"none": result})
+    with pytest.raises(UserError, match="name a Python with ai-edge-litert"):
+        litert_costs.measure(path, [], model.alphabet, RATE, python="/bin/false", threads=1)
 
 
 @pytest.mark.parametrize("quantize", ["float16", "dynamic", "int8"])
