@@ -102,6 +102,10 @@ class FeatureConfig:
         frames = math.ceil(seconds * self.sample_rate_hz / self.step)
         return dataclasses.replace(self, adaptation_memory_frames=frames)
 
+    def span_ms(self, num_frames: int) -> float:
+        """Returns the time from the start of a window to the end of the one `num_frames` later."""
+        return 1000 * (num_frames * self.step + self.window) / self.sample_rate_hz
+
     def num_frames(self, num_samples: int) -> int:
         """Returns T for S samples: only whole windows count."""
         return max(0, 1 + (num_samples - self.window) // self.step)

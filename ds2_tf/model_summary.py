@@ -105,9 +105,7 @@ def summarize(model: ModelConfig, features: FeatureConfig, num_labels: int) -> M
         layers=tuple(layers),
         num_labels=num_labels,
         frames_per_second=frames_per_second,
-        lookahead_ms=None
-        if lookahead is None
-        else 1000 * (lookahead * features.step + features.window) / features.sample_rate_hz,
+        lookahead_ms=None if lookahead is None else features.span_ms(lookahead),
         power_normalization=features.power_normalization,
     )
 

@@ -6,7 +6,6 @@ import tensorflow as tf
 from ds2_tf import model
 from ds2_tf.acoustic_model import AcousticModel
 from ds2_tf.errors import UserError
-from ds2_tf.frontend import Frontend
 from ds2_tf.layers.sequence_layer import State
 
 # A long piece is taken in parts, so that memory does not grow with it.
@@ -39,10 +38,7 @@ class StreamingModel(tf.Module):
                 "stream; train one with config.model.bidirectional=False"
             )
         self.model = acoustic_model.with_features(acoustic_model.feature_config.causal)
-        config = self.model.feature_config
-        lookahead_samples = lookahead_frames * config.step + config.window
-        self.lookahead_ms = 1000 * lookahead_samples / config.sample_rate_hz
-        self._frontend = Frontend(config, acoustic_model.normalization)
+        self.lookahead_ms = self.model.feature_config.span_ms(lookahead_frames)
         self._parts = {part: tuple(tensors) for part, tensors in self._start(1).items()}
         row = {
             name: tf.TensorSpec([None, *t.shape[1:]], t.dtype) for name, t in self.start(1).items()
@@ -91,13 +87,13 @@ class StreamingModel(tf.Module):
         `final` is None if no stream ends, and the state of one that ended is of no use.
         """
         parts = self._unflatten(state)
-        spectrograms, lengths, heard = self._frontend.step(samples, lengths, parts)
+        spectrograms, lengths, heard = self.model.frontend.step(samples, lengths, parts)
         logits, lengths, known = self.model.network.step(spectrograms, lengths, parts, final)
         new = self._flatten({**heard, **known})
         return model.masked_log_probabilities(logits, lengths), lengths, new
 
     def _start(self, batch_size: int | tf.Tensor) -> dict[str, State]:
-        return {**self._frontend.start(batch_size), **self.model.network.start(batch_size)}
+        return {**self.model.frontend.start(batch_size), **self.model.network.start(batch_size)}
 
     def _step(
         self, samples: tf.Tensor, lengths: tf.Tensor, final: tf.Tensor, state: State

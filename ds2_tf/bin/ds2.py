@@ -10,7 +10,7 @@ import sys
 
 from ds2_tf.bin import program
 
-_NOT_VERBS = ("__init__", "config_flag", "ds2", "program")
+_NOT_VERBS = ("__init__", "adaptation_flag", "config_flag", "ds2", "program")
 
 
 def verbs() -> dict[str, str]:

@@ -13,7 +13,7 @@ Examples:
 
 from absl import flags
 
-from ds2_tf.bin import program
+from ds2_tf.bin import adaptation_flag, program
 
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the trained model.")
 _MANIFEST = flags.DEFINE_string("manifest", None, "A manifest, or several separated by commas.")
@@ -31,13 +31,7 @@ _MAX_BAD_SHARE = flags.DEFINE_float(
 _STREAMING = flags.DEFINE_bool(
     "streaming", False, "Hear the recordings as streams: their power is not known beforehand."
 )
-_ADAPT = flags.DEFINE_float(
-    "adapt_seconds",
-    None,
-    "Adapt the features' mean and variance to the last seconds heard; 0: don't. As trained by "
-    "default.",
-    0.0,
-)
+flags.adopt_module_key_flags(adaptation_flag)
 
 
 def main(arguments: list[str]) -> int:
@@ -59,8 +53,7 @@ def main(arguments: list[str]) -> int:
     model = AcousticModel.load(_WORKDIR.value)
     if _STREAMING.value:
         model = model.with_features(model.feature_config.causal)
-    if _ADAPT.value is not None:
-        model = model.with_features(model.feature_config.adapted(_ADAPT.value))
+    model = adaptation_flag.applied_to(model)
     result = evaluate(model, utterances, _BATCH_SIZE.value, max_bad_share=_MAX_BAD_SHARE.value)
     print(report(result), end="")
     if _JSON.value:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from ds2_tf.bin import program
+from ds2_tf.bin import adaptation_flag, program
 
 if TYPE_CHECKING:
     from ds2_tf.streaming_recognizer import StreamingRecognizer
@@ -38,13 +38,7 @@ _STABILITY = flags.DEFINE_float(
 _SENTENCE = flags.DEFINE_float(
     "sentence_seconds", 30.0, "Or between two words after so long; 0: never.", 0.0
 )
-_ADAPT = flags.DEFINE_float(
-    "adapt_seconds",
-    None,
-    "Adapt the features' mean and variance to the last seconds heard; 0: don't. As trained by "
-    "default.",
-    0.0,
-)
+flags.adopt_module_key_flags(adaptation_flag)
 _BLOCK_SECONDS = 0.1
 
 
@@ -62,8 +56,7 @@ def main(arguments: list[str]) -> int:
     from ds2_tf.streaming_recognizer import StreamingRecognizer
 
     model = AcousticModel.load(_WORKDIR.value)
-    if _ADAPT.value is not None:
-        model = model.with_features(model.feature_config.adapted(_ADAPT.value))
+    model = adaptation_flag.applied_to(model)
     times = (_SILENCE.value, _STABILITY.value, _SENTENCE.value)
     rules = EndpointRules(*(seconds or math.inf for seconds in times))
     recognizer = StreamingRecognizer(StreamingModel(model), rules)

@@ -1,7 +1,5 @@
 """A stream of frames cut into overlapping windows, whatever the pieces in which it comes."""
 
-import math
-
 import tensorflow as tf
 
 from ds2_tf.layers import lengths as lengths_lib
@@ -69,11 +67,6 @@ class SlidingWindow:
         used = num_windows * self.stride
         rest = _take(frames, used[:, tf.newaxis] + tf.range(kept)[tf.newaxis, :])
         return frames, num_windows, {"frames": rest, "count": total - used}
-
-    def num_windows(self, num_frames: int) -> int:
-        """Returns how many windows a whole stream of `num_frames` has."""
-        total = self.before + num_frames + self.after
-        return max(0, math.floor((total - self.size) / self.stride) + 1)
 
 
 def _take(frames: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:

@@ -48,7 +48,6 @@ def test_all_windows_come_once_and_in_order(data):
             ended[row] = ended[row] or final[row]
     for row, stream in enumerate(streams):
         assert found[row] == windows_of(stream, size, stride, before, after)
-        assert len(found[row]) == window.num_windows(len(stream))
 
 
 @pytest.mark.parametrize("arguments", [(0,), (3, 4), (3, 0), (3, 1, 3), (3, 1, 0, 3), (3, 1, -1)])
