@@ -1,51 +1,30 @@
-"""The one recipe for the native libraries: compile once, keep, load.
+"""The recipe of the native TensorFlow operations: compile once, keep, load.
 
-A library is compiled at its first use and kept in a cache, under a name that holds everything it
-depends on: TensorFlow's version, the compiler's, the flags and the sources. `ds2 build_ops`
-compiles ahead of time, also into a folder that travels with the package.
+The library is compiled at its first use and kept (`ds2_tf.native.compiling`), under a name that
+holds TensorFlow's version too. `ds2 build_ops` compiles ahead of time, also into a folder that
+travels with the package.
 
 With CUDA there is a second one, which holds the kernels for GPUs besides. CUDA's own library is
 linked into it, so that it loads, and its kernels for CPUs run, on machines without GPU too.
 """
 
-import concurrent.futures
-import contextlib
-import fcntl
-import hashlib
 import os
 import pathlib
 import platform
 import re
 import shutil
-import subprocess
-import tempfile
-from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
-from absl import logging
 
-FOLDER = pathlib.Path(__file__).parent
-PREBUILT = FOLDER / "prebuilt"
+from ds2_tf.native import compiling
+from ds2_tf.native.compiling import BuildError, cache_folder, compiler
 
-_FLAGS = ("-std=c++17", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-pthread")
+__all__ = ["BuildError", "build", "cache_folder", "compiler", "cuda_compiler", "library", "sources"]
+
+FOLDER = compiling.FOLDER
+PREBUILT = compiling.PREBUILT
+
 _CUDA_FLAGS = ("-std=c++17", "-O3", "-w", "-Xcompiler=-fPIC,-fvisibility=hidden")
-_NUM_JOBS = 2
-
-
-class BuildError(Exception):
-    """The library cannot be built; the message says why and what to do."""
-
-
-def compiler() -> str:
-    """Returns the C++ compiler's path: of the environment variable CXX, or g++, or clang++.
-
-    Raises:
-      BuildError: when there is none.
-    """
-    for name in (os.environ.get("CXX", ""), "g++", "clang++"):
-        if name and (path := shutil.which(name)):
-            return path
-    raise BuildError("no C++ compiler was found; install one (Debian: apt install g++)")
 
 
 def cuda_compiler() -> str:
@@ -85,15 +64,6 @@ def library(cuda: bool = False) -> pathlib.Path:
     return build(cache_folder(), cuda)
 
 
-def cache_folder() -> pathlib.Path:
-    """Returns where compiled libraries are kept: $DS2_TF_CACHE or ~/.cache/ds2_tf."""
-    if folder := os.environ.get("DS2_TF_CACHE", ""):
-        return pathlib.Path(folder)
-    return pathlib.Path(
-        os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "ds2_tf"
-    )
-
-
 def build(folder: str | os.PathLike, cuda: bool = False) -> pathlib.Path:
     """Compiles the library into a folder, whole or not at all, unless it is there already.
 
@@ -103,23 +73,8 @@ def build(folder: str | os.PathLike, cuda: bool = False) -> pathlib.Path:
     Raises:
       BuildError: as `library`.
     """
-    folder = pathlib.Path(folder)
-    path = folder / _name(cuda)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with _locked(path.with_suffix(".lock")), tempfile.TemporaryDirectory(dir=folder) as scratch:
-            if not path.exists():
-                logging.info("compiling the native operations, once; a minute or two")
-                os.replace(_compile(pathlib.Path(scratch), cuda), path)
-    except OSError as error:
-        raise BuildError(
-            f"{folder}: cannot be written ({error.strerror}); set DS2_TF_CACHE to another folder"
-        ) from error
-    return path
-
-
-def _version(path: str) -> str:
-    return subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+    path = pathlib.Path(folder) / _name(cuda)
+    return compiling.make(path, lambda scratch: _compile(scratch, cuda))
 
 
 def _architectures() -> list[str]:
@@ -138,59 +93,36 @@ def _architectures() -> list[str]:
 def _compile(scratch: pathlib.Path, cuda: bool) -> pathlib.Path:
     """Returns the linked library in a temporary folder."""
     include = f"-I{FOLDER.parents[1]}"
-    compile_cc = [compiler(), *_FLAGS, "-w", *tf.sysconfig.get_compile_flags(), include]
+    tensorflow_flags = tf.sysconfig.get_compile_flags()
+    compile_cc = [compiler(), *compiling.FLAGS, "-w", *tensorflow_flags, include]
     link = [compiler()]
     if cuda:
         # As a linker it adds CUDA's own library, in the static form.
         link = [cuda_compiler(), f"-ccbin={compiler()}", "-cudart=static"]
         compile_cu = [*link, *_CUDA_FLAGS, *_architectures(), include]
-    objects = {source: scratch / f"{source.name}.o" for source in sources(cuda)}
-
-    def compile_one(source: pathlib.Path) -> None:
-        command = compile_cu if source.suffix == ".cu" else compile_cc
-        _run([*command, "-c", str(source), "-o", str(objects[source])])
-
-    with concurrent.futures.ThreadPoolExecutor(_NUM_JOBS) as pool:
-        list(pool.map(compile_one, objects))
-    target = scratch / "library.so"
-    libraries = [*tf.sysconfig.get_link_flags(), "-lpthread"]
-    _run([*link, "-shared", "-o", str(target), *map(str, objects.values()), *libraries])
-    return target
-
-
-def _run(command: Sequence[str]) -> None:
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    if result.returncode:
-        raise BuildError(f"the compiler failed: {' '.join(command)}\n{result.stderr.strip()}")
+    return compiling.build_in(
+        scratch,
+        sources(cuda),
+        lambda source: compile_cu if source.suffix == ".cu" else compile_cc,
+        link,
+        [*tf.sysconfig.get_link_flags(), "-lpthread"],
+    )
 
 
 def _name(cuda: bool) -> str:
     """Returns the file name of the library that the compilers make of the sources."""
-    parts = [_version(compiler())]
+    parts = [compiling.version(compiler())]
     if cuda:
-        parts += [_version(cuda_compiler()), *_architectures()]
-    return f"{_prefix(cuda)}-{_digest([part.encode() for part in parts])}.so"
+        architectures = [option.encode() for option in _architectures()]
+        parts += [compiling.version(cuda_compiler()), *architectures]
+    return f"{_prefix(cuda)}-{compiling.digest(parts)}.so"
 
 
 def _prefix(cuda: bool) -> str:
     """Returns the part of the name that tells what a library was made for and of."""
-    parts = [flag.encode() for flag in (*_FLAGS, *(_CUDA_FLAGS if cuda else ()))]
-    for path in sorted({*sources(cuda), *FOLDER.glob("*.h")}):
-        parts += [path.name.encode(), path.read_bytes()]
-    version = f"{tf.version.VERSION}-{_digest([tf.version.GIT_VERSION.encode()])[:6]}"
+    flags = [flag.encode() for flag in (*compiling.FLAGS, *(_CUDA_FLAGS if cuda else ()))]
+    files = compiling.digest_of_files(list({*sources(cuda), *FOLDER.glob("*.h")}))
+    tensorflow = compiling.digest([tf.version.GIT_VERSION.encode()])[:6]
     kind = "ds2_ops-cuda" if cuda else "ds2_ops"
-    return f"{kind}-tf{version}-{platform.machine()}-{_digest(parts)}"
-
-
-def _digest(parts: Sequence[bytes]) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "little") + part)
-    return digest.hexdigest()[:12]
-
-
-@contextlib.contextmanager
-def _locked(path: pathlib.Path) -> Iterator[None]:
-    with open(path, "w", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    machine = f"{platform.machine()}-{compiling.digest([*flags, files.encode()])}"
+    return f"{kind}-tf{tf.version.VERSION}-{tensorflow}-{machine}"
