@@ -125,16 +125,26 @@ def build_in(
     Raises:
       BuildError: with what the compiler says.
     """
-    objects = {source: scratch / f"{source.name}.o" for source in sources}
+    objects = compile_objects(scratch, sources, compile_command)
+    target = scratch / "library.so"
+    run([*link_command, "-shared", "-o", str(target), *map(str, objects), *libraries])
+    return target
 
-    def compile_one(source: pathlib.Path) -> None:
-        run([*compile_command(source), "-c", str(source), "-o", str(objects[source])])
+
+def compile_objects(
+    scratch: pathlib.Path,
+    sources: Sequence[pathlib.Path],
+    compile_command: Callable[[pathlib.Path], Sequence[str]],
+) -> list[pathlib.Path]:
+    """Compiles sources, as `build_in` does; returns the paths of what is to be linked."""
+    objects = [scratch / f"{source.name}.o" for source in sources]
+
+    def compile_one(source: pathlib.Path, target: pathlib.Path) -> None:
+        run([*compile_command(source), "-c", str(source), "-o", str(target)])
 
     with concurrent.futures.ThreadPoolExecutor(_NUM_JOBS) as pool:
-        list(pool.map(compile_one, objects))
-    target = scratch / "library.so"
-    run([*link_command, "-shared", "-o", str(target), *map(str, objects.values()), *libraries])
-    return target
+        list(pool.map(compile_one, sources, objects))
+    return objects
 
 
 def run(command: Sequence[str]) -> None:

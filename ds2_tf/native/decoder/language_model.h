@@ -12,7 +12,8 @@ extern "C" {
 
 enum { DS2_LANGUAGE_MODEL_STATE_BYTES = 64 };
 
-// What a model remembers of the tokens before; two states are the same if all their bytes are.
+// What a model remembers of the tokens before; two states are the same if all their bytes are. All
+// bytes zero: nothing, not even the sentence's beginning.
 typedef struct {
   unsigned char bytes[DS2_LANGUAGE_MODEL_STATE_BYTES];
 } ds2_language_model_state;
