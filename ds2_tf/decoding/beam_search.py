@@ -1,0 +1,458 @@
+"""Beam search: the text that acoustic and language model together find most probable.
+
+The search is C++ (`native/decoder`), compiled at its first use, and without TensorFlow.
+
+Source: Deep Speech 2, sections 3.8 and 7.3.
+"""
+
+import concurrent.futures
+import ctypes
+import functools
+import itertools
+import math
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from ds2_tf.alphabet import Alphabet
+from ds2_tf.decoding import lm_text
+from ds2_tf.decoding.beam_options import BeamSearchOptions, Hypothesis, WordEvidence
+from ds2_tf.decoding.language_model import LanguageModel
+from ds2_tf.native import decoder_library
+from ds2_tf.transcript import Symbol
+
+__all__ = [
+    "BeamSearchDecoder",
+    "BeamSearchOptions",
+    "BeamSearchStream",
+    "Hypothesis",
+    "WordEvidence",
+]
+
+_LETTER, _SPACE, _UNIT = 0, 1, 2
+
+
+class BeamSearchDecoder:
+    """Finds the texts y of largest ln p_ctc(y) + alpha ln p_lm(y) + beta word_count(y) + boosts.
+
+    Of p_ctc, the paths of a text count together, also those that repeat a space or put one before
+    or after all words. Threads may share a decoder; it is pickled by its language model's path.
+
+      decoder = BeamSearchDecoder(alphabet, BeamSearchOptions(beam_width=100), language_model)
+      best = decoder.decode(log_probs, lengths)[0][0]
+    """
+
+    def __init__(
+        self,
+        alphabet: Alphabet,
+        options: BeamSearchOptions = BeamSearchOptions(),  # noqa: B008 (immutable)
+        language_model: LanguageModel | None = None,
+        *,
+        seconds_per_frame: float = 0.02,
+        hot_words: Mapping[str, float] | None = None,
+        allowed_words: Sequence[str] | None = None,
+    ) -> None:
+        """Makes a decoder.
+
+        Args:
+          alphabet: what the labels mean.
+          options: weights and pruning.
+          language_model: of the alphabet's text.
+          seconds_per_frame: for the times of symbols.
+          hot_words: words or phrases and their boosts in nats, for all that it decodes; they match
+            whole words only.
+          allowed_words: if given, nothing but these words (and hot ones) is written.
+
+        Raises:
+          UserError: when the library cannot be compiled.
+          ValueError: for words with characters that the alphabet lacks.
+        """
+        self.alphabet = alphabet
+        self.options = options
+        self.language_model = language_model
+        self.seconds_per_frame = seconds_per_frame
+        self.hot_words = dict(hot_words or {})
+        self._allowed_words = None if allowed_words is None else tuple(allowed_words)
+        self._library = decoder_library.load()
+        self._unit = _unit(alphabet, language_model)
+        self._kinds = _kinds(alphabet, self._unit)
+        self._new_phrases(self.hot_words)
+        self._handle = self._new_decoder()
+
+    def __reduce__(self) -> tuple:
+        make = functools.partial(
+            BeamSearchDecoder,
+            self.alphabet,
+            self.options,
+            self.language_model,
+            seconds_per_frame=self.seconds_per_frame,
+            hot_words=self.hot_words,
+            allowed_words=self._allowed_words,
+        )
+        return make, ()
+
+    def decode(
+        self,
+        log_probs: np.ndarray,
+        lengths: Sequence[int] | np.ndarray,
+        num_threads: int = 1,
+        hot_words: Mapping[str, float] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """Returns the hypotheses of each utterance, the best first, at least one.
+
+        Args:
+          log_probs: [B, T', V] float32, blank at 0. Frames past the length may hold anything.
+          lengths: [B], valid frames.
+          num_threads: utterances decoded at once, without the interpreter's lock.
+          hot_words: for these utterances, besides the decoder's own.
+
+        Raises:
+          ValueError: for arrays of other shapes, or frames that are no log-probabilities.
+        """
+        log_probs = np.asarray(log_probs, np.float32)
+        lengths = np.asarray(lengths)
+        if log_probs.ndim != 3 or lengths.shape != log_probs.shape[:1]:
+            raise ValueError(
+                "log_probs and lengths must have shapes [B, T', V] and [B]. "
+                f"Received: {log_probs.shape} and {lengths.shape}"
+            )
+        if len(lengths) and not 0 <= lengths.min() <= lengths.max() <= log_probs.shape[1]:
+            raise ValueError(
+                f"lengths must lie in [0, {log_probs.shape[1]}]. Received: {lengths.tolist()}"
+            )
+        if num_threads < 1:
+            raise ValueError(f"num_threads must be >= 1. Received: {num_threads}")
+
+        def decode_one(row: int) -> list[Hypothesis]:
+            stream = self.stream(hot_words)
+            stream.step(log_probs[row, : lengths[row]])
+            return stream.hypotheses()
+
+        rows = range(len(lengths))
+        if num_threads == 1 or len(rows) < 2:
+            return [decode_one(row) for row in rows]
+        with concurrent.futures.ThreadPoolExecutor(min(num_threads, len(rows))) as pool:
+            return list(pool.map(decode_one, rows))
+
+    def stream(self, hot_words: Mapping[str, float] | None = None) -> "BeamSearchStream":
+        """Begins a stream.
+
+        Args:
+          hot_words: of this stream, besides the decoder's own.
+
+        Raises:
+          ValueError: for words with characters that the alphabet lacks.
+        """
+        return BeamSearchStream(self, self._new_phrases({**self.hot_words, **(hot_words or {})}))
+
+    def _new_decoder(self) -> int:
+        alphabet, options, model = self.alphabet, self.options, self.language_model
+        space = alphabet.symbols.index(" ") + 1 if " " in alphabet.symbols else 0
+        space_token = decoder_library.NO_TOKEN
+        if model is not None and self._unit == "character" and alphabet.spaced:
+            space_token = model.index(lm_text.SPACE)
+        kinds_array = np.array(self._kinds, np.uint8)
+        unit_tokens = np.full((alphabet.num_labels, 2), decoder_library.NO_TOKEN, np.uint32)
+        if model is not None:
+            for label, symbol in enumerate(alphabet.symbols, start=1):
+                if self._kinds[label] == _UNIT:
+                    for i, character in enumerate(symbol):
+                        unit_tokens[label, i] = model.index(character)
+        lexicon = self._lexicon()
+        words, kept = _words(lexicon) if lexicon is not None else (None, ())
+        config = decoder_library.Config(
+            num_labels=alphabet.num_labels,
+            space=space,
+            kinds=kinds_array.ctypes.data,
+            unit_tokens=unit_tokens.ctypes.data,
+            space_token=space_token,
+            lexicon=None if words is None else ctypes.addressof(words),
+            language_model=model.native if model is not None else None,
+            beam_width=options.beam_width,
+            cutoff_symbols=options.cutoff_symbols,
+            cutoff_probability=options.cutoff_probability,
+            score_threshold=options.score_threshold,
+            lm_weight=options.lm_weight,
+            word_bonus=options.word_bonus,
+            unknown_penalty=options.unknown_penalty,
+            closed=options.closed or self._allowed_words is not None,
+        )
+        error = ctypes.create_string_buffer(decoder_library.ERROR_BYTES)
+        handle = self._library.ds2_decoder_new(ctypes.byref(config), error, len(error))
+        del kept
+        if not handle:
+            raise RuntimeError(error.value.decode())
+        weakref.finalize(self, self._library.ds2_decoder_free, handle)
+        return handle
+
+    def _lexicon(self) -> list[tuple[list[int], int]] | None:
+        """Returns the labels and tokens of the words that may be written or are known."""
+        model = self.language_model
+        if self._allowed_words is not None:
+            words = [
+                word
+                for text in self._allowed_words
+                for word in lm_text.tokens(self.alphabet.normalize(text), "word", True)
+            ]
+            return [
+                (self.alphabet.encode(word), model.index(word) if model is not None else 0)
+                for word in words
+            ]
+        if model is None or _LETTER not in self._kinds[1:]:
+            return None
+        known = set("".join(self.alphabet.symbols)) - {" "}
+        return [
+            (self.alphabet.encode(word), model.index(word))
+            for word in model.vocabulary
+            if model.index(word) and known.issuperset(word)
+        ]
+
+    def _new_phrases(
+        self, hot_words: Mapping[str, float]
+    ) -> tuple[decoder_library.HotPhrases, tuple] | None:
+        if not hot_words:
+            return None
+        phrases, words = [], []
+        for text, boost in hot_words.items():
+            if not math.isfinite(boost):
+                raise ValueError(f"the boost of {text!r} must be finite. Received: {boost}")
+            try:
+                labels = self.alphabet.encode(text)
+            except ValueError as error:
+                raise ValueError(f"hot word {text!r}: {error}") from error
+            if not labels:
+                raise ValueError(f"hot word {text!r} holds no word")
+            phrase = _with_boundaries(labels, self._kinds, self.alphabet.spaced)
+            phrases.append((phrase, boost))
+            words += _runs_of_letters(labels, self._kinds, self.language_model, self.alphabet)
+        flat, ends = _ragged(phrase for phrase, _ in phrases)
+        boosts = np.array([boost for _, boost in phrases], np.float32)
+        native_words, kept = _words(words)
+        native = decoder_library.HotPhrases(
+            num_phrases=len(phrases),
+            labels=flat.ctypes.data,
+            ends=ends.ctypes.data,
+            boosts=boosts.ctypes.data,
+            words=native_words,
+        )
+        return native, (flat, ends, boosts, kept)
+
+
+class BeamSearchStream:
+    """The search through one stream of frames; how they are cut into pieces changes nothing.
+
+    It holds what is not decided yet and the words before; only one thread may use it at a time.
+    """
+
+    def __init__(
+        self,
+        decoder: BeamSearchDecoder,
+        phrases: tuple[decoder_library.HotPhrases, tuple] | None = None,
+    ) -> None:
+        """Begins; use `BeamSearchDecoder.stream`."""
+        self._decoder = decoder
+        self._library = decoder._library
+        self._error = ctypes.create_string_buffer(decoder_library.ERROR_BYTES)
+        self._handle = self._library.ds2_stream_new(
+            decoder._handle,
+            ctypes.addressof(phrases[0]) if phrases else None,
+            self._error,
+            len(self._error),
+        )
+        if not self._handle:
+            raise RuntimeError(self._error.value.decode())
+        weakref.finalize(self, self._library.ds2_stream_free, self._handle)
+
+    @property
+    def num_frames(self) -> int:
+        """Frames so far."""
+        return self._library.ds2_stream_num_frames(self._handle)
+
+    @property
+    def num_prefixes(self) -> int:
+        """Prefixes that are held: how much memory the search needs now."""
+        return self._library.ds2_stream_num_prefixes(self._handle)
+
+    @property
+    def num_held_frames(self) -> int:
+        """Frames that are held, to find the times of undecided symbols."""
+        return self._library.ds2_stream_num_held_frames(self._handle)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the best hypothesis has no symbol; cheaper than `partial`."""
+        return bool(self._library.ds2_stream_is_empty(self._handle))
+
+    def step(self, log_probs: np.ndarray) -> None:
+        """Takes frames [T', V] float32, blank at 0.
+
+        Raises:
+          ValueError: for another shape, or a frame that is no log-probabilities (NaN, values above
+            0, all of them -infinity): the stream stands before that frame.
+        """
+        log_probs = np.ascontiguousarray(log_probs, np.float32)
+        num_labels = self._decoder.alphabet.num_labels
+        if log_probs.ndim != 2 or log_probs.shape[1] != num_labels:
+            raise ValueError(
+                f"log_probs must have shape [T', {num_labels}]. Received: {log_probs.shape}"
+            )
+        fine = self._library.ds2_stream_step(
+            self._handle, log_probs.ctypes.data, len(log_probs), self._error, len(self._error)
+        )
+        if not fine:
+            raise ValueError(f"log_probs: {self._error.value.decode()}")
+
+    def partial(self) -> Hypothesis:
+        """Returns what was probably said so far; the last word may be unfinished."""
+        return self._best(1, is_end=False)[0]
+
+    def hypotheses(self) -> list[Hypothesis]:
+        """Returns what was said if the stream ended here, the best first; it may go on."""
+        return self._best(self._decoder.options.num_hypotheses, is_end=True)
+
+    def finish(self) -> list[Hypothesis]:
+        """Returns what was said, the best first, and begins a new text."""
+        hypotheses = self.hypotheses()
+        self.reset()
+        return hypotheses
+
+    def reset(self) -> None:
+        """Drops what was said since the last text; the stream goes on, and its times too."""
+        self._library.ds2_stream_reset(self._handle)
+
+    def _best(self, count: int, is_end: bool) -> list[Hypothesis]:
+        library = self._library
+        result = library.ds2_stream_best(self._handle, count, is_end, self._error, len(self._error))
+        if not result:
+            raise RuntimeError(self._error.value.decode())
+        try:
+            return [self._hypothesis(result, i) for i in range(library.ds2_result_size(result))]
+        finally:
+            library.ds2_result_free(result)
+
+    def _hypothesis(self, result: int, index: int) -> Hypothesis:
+        size = ctypes.c_size_t()
+        address = self._library.ds2_result_symbols(result, index, ctypes.byref(size))
+        symbols, evidence = self._spelt(address[: size.value])
+        score = self._library.ds2_result_score(result, index)
+        language = self._library.ds2_result_language(result, index)
+        return Hypothesis(symbols, score, score - language, language, evidence)
+
+    def _spelt(
+        self, symbols: list[decoder_library.Symbol]
+    ) -> tuple[tuple[Symbol, ...], tuple[WordEvidence, ...]]:
+        decoder = self._decoder
+        kinds, texts = decoder._kinds, decoder.alphabet.symbols
+        seconds = decoder.seconds_per_frame
+        spelt: list[Symbol] = []
+        evidence = []
+        for group in _group(symbols, kinds):
+            text = "".join(texts[symbol.label - 1] for symbol in group)
+            confidence = 1.0
+            if text != " ":
+                acoustic = math.fsum(symbol.log_probability for symbol in group) / len(group)
+                word = WordEvidence(text, group[0].word_mass, min(acoustic, 0.0))
+                evidence.append(word)
+                confidence = _confidence(word, decoder.options.confidence)
+            spelt += [
+                Symbol(
+                    texts[symbol.label - 1],
+                    symbol.first_frame * seconds,
+                    symbol.end_frame * seconds,
+                    confidence,
+                )
+                for symbol in group
+            ]
+        return tuple(spelt), tuple(evidence)
+
+
+def _confidence(word: WordEvidence, weights: tuple[float, float, float] | None) -> float:
+    if weights is None:
+        return word.mass * math.exp(word.acoustic)
+    mass = min(max(word.mass, 1e-6), 1 - 1e-6)
+    a, b, c = weights
+    value = a * math.log(mass / (1 - mass)) + b * word.acoustic + c
+    return 1 / (1 + math.exp(-min(max(value, -50.0), 50.0)))
+
+
+def _unit(alphabet: Alphabet, model: LanguageModel | None) -> str:
+    """Returns what the words of a text are: see `lm_text`."""
+    if model is not None:
+        return model.info.unit
+    return "word" if alphabet.spaced else "mixed"
+
+
+def _kinds(alphabet: Alphabet, unit: str) -> list[int]:
+    """Returns of each label whether it is a letter, the space, or a unit; the blank is a letter."""
+    kinds = [_LETTER]
+    for symbol in alphabet.symbols:
+        if symbol == " ":
+            kinds.append(_SPACE)
+        elif unit == "character" or (unit == "mixed" and all(map(lm_text.is_ideograph, symbol))):
+            kinds.append(_UNIT)
+        else:
+            kinds.append(_LETTER)
+    return kinds
+
+
+def _group(
+    symbols: Iterable[decoder_library.Symbol], kinds: Sequence[int]
+) -> Iterable[list[decoder_library.Symbol]]:
+    """Yields the symbols of each word, and each space."""
+    for is_letter, run in itertools.groupby(symbols, lambda s: kinds[s.label] == _LETTER):
+        if is_letter:
+            yield list(run)
+        else:
+            yield from ([symbol] for symbol in run)
+
+
+def _with_boundaries(labels: Iterable[int], kinds: Sequence[int], spaced: bool) -> list[int]:
+    """Returns a phrase with a boundary at either end, between words, and around units.
+
+    Where spaces separate the words, units (characters) spell words, too.
+    """
+    phrase = [decoder_library.BOUNDARY]
+    for label in labels:
+        is_word = kinds[label] == _UNIT and not spaced
+        if (kinds[label] == _SPACE or is_word) and phrase[-1] != decoder_library.BOUNDARY:
+            phrase.append(decoder_library.BOUNDARY)
+        if kinds[label] != _SPACE:
+            phrase.append(label)
+        if is_word:
+            phrase.append(decoder_library.BOUNDARY)
+    if phrase[-1] != decoder_library.BOUNDARY:
+        phrase.append(decoder_library.BOUNDARY)
+    return phrase
+
+
+def _runs_of_letters(
+    labels: Iterable[int], kinds: Sequence[int], model: LanguageModel | None, alphabet: Alphabet
+) -> list[tuple[list[int], int]]:
+    """Returns the labels and tokens of a phrase's words of letters."""
+    words = []
+    for is_letter, run in itertools.groupby(labels, lambda label: kinds[label] == _LETTER):
+        if is_letter:
+            word = list(run)
+            words.append((word, model.index(alphabet.decode(word)) if model is not None else 0))
+    return words
+
+
+def _words(words: Sequence[tuple[list[int], int]]) -> tuple[decoder_library.Words, tuple]:
+    """Returns words for the library, and the arrays that must live as long."""
+    labels, ends = _ragged(labels for labels, _ in words)
+    tokens = np.array([token for _, token in words], np.uint32)
+    native = decoder_library.Words(
+        num_words=len(words),
+        labels=labels.ctypes.data,
+        ends=ends.ctypes.data,
+        tokens=tokens.ctypes.data,
+    )
+    return native, (labels, ends, tokens)
+
+
+def _ragged(rows: Iterable[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the rows' labels one after the other, and where each row ends."""
+    rows = list(rows)
+    labels = np.fromiter(itertools.chain.from_iterable(rows), np.int32)
+    return labels, np.cumsum([len(row) for row in rows], dtype=np.uintp)
