@@ -18,6 +18,7 @@ import numpy as np
 from ds2_tf.alphabet import Alphabet
 from ds2_tf.decoding import lm_text
 from ds2_tf.decoding.beam_options import BeamSearchOptions, Hypothesis, WordEvidence
+from ds2_tf.decoding.confidence import of_word
 from ds2_tf.decoding.language_model import LanguageModel
 from ds2_tf.native import decoder_library
 from ds2_tf.transcript import Symbol
@@ -354,7 +355,7 @@ class BeamSearchStream:
                 acoustic = math.fsum(symbol.log_probability for symbol in group) / len(group)
                 word = WordEvidence(text, group[0].word_mass, min(acoustic, 0.0))
                 evidence.append(word)
-                confidence = _confidence(word, decoder.options.confidence)
+                confidence = of_word(word.mass, word.acoustic, decoder.options.confidence)
             spelt += [
                 Symbol(
                     texts[symbol.label - 1],
@@ -365,15 +366,6 @@ class BeamSearchStream:
                 for symbol in group
             ]
         return tuple(spelt), tuple(evidence)
-
-
-def _confidence(word: WordEvidence, weights: tuple[float, float, float] | None) -> float:
-    if weights is None:
-        return word.mass * math.exp(word.acoustic)
-    mass = min(max(word.mass, 1e-6), 1 - 1e-6)
-    a, b, c = weights
-    value = a * math.log(mass / (1 - mass)) + b * word.acoustic + c
-    return 1 / (1 + math.exp(-min(max(value, -50.0), 50.0)))
 
 
 def _unit(alphabet: Alphabet, model: LanguageModel | None) -> str:
