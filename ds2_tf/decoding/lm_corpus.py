@@ -10,7 +10,7 @@ import lzma
 import os
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ds2_tf.errors import UserError
@@ -149,7 +149,7 @@ class _Hashed(io.RawIOBase):
         super().close()
 
 
-def num_bytes(paths: list[str]) -> int | None:
+def num_bytes(paths: Sequence[str]) -> int | None:
     """Returns the size of the files together, None when it cannot be told: of standard input.
 
     Raises:
