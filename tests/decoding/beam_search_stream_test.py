@@ -1,6 +1,7 @@
 """Streams of the beam search: any pieces, times, long ones."""
 
 import dataclasses
+import itertools
 import resource
 import time
 
@@ -14,7 +15,7 @@ from tests.decoding.beam_search_test import decode
 from tests.decoding.ngram_model import LentModel, NgramModel
 
 ENGLISH = alphabets.english()
-WORDS = "a man saw the sea and then he went to see what she had said to him".split()
+WORDS = ["a", "man", "saw", "the", "sea", "and", "then", "he", "went", "to", "see", "him"]
 SECONDS = 0.02
 
 

@@ -1,4 +1,4 @@
-"""Small back-off n-gram models in plain Python, for tests: scored, written as ARPA, or lent to C."""
+"""Small back-off n-gram models in plain Python: scored, written as ARPA, or lent to C."""
 
 import ctypes
 import math
