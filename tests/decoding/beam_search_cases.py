@@ -1,12 +1,14 @@
 """Random tasks for the beam search, small enough for `beam_search_oracle.brute_force`."""
 
+import dataclasses
 import itertools
 
 import numpy as np
 
 from ds2_tf.alphabet import Alphabet
+from ds2_tf.decoding.beam_search import BeamSearchDecoder, BeamSearchOptions
 from tests.decoding.beam_search_oracle import Task
-from tests.decoding.ngram_model import SPACE, NgramModel
+from tests.decoding.ngram_model import SPACE, LentModel, NgramModel
 
 ALPHABETS = {
     "spaced": Alphabet((" ", "a", "b")),
@@ -76,8 +78,6 @@ def random_task(generator: np.random.Generator) -> tuple[Task, np.ndarray]:
     unit = str(generator.choice(UNITS[name])) if generator.random() < 0.75 else None
     model = random_model(generator, name, unit) if unit else None
     hot_words = random_hot_words(generator, name, unit) if generator.random() < 0.5 else {}
-    if name == "mixed" and unit is None:
-        hot_words = {}  # Without a model, nothing says what a word is in a mixed text.
     if unit == "character" and alphabet.spaced and hot_words:
         # Whether an unknown character of a hot word is punished is not defined.
         tokens = [SPACE if c == " " else c for c in alphabet.symbols if len(c) == 1]
@@ -127,3 +127,26 @@ def spoken(
     logits[np.arange(len(best)), best] += 6
     log_probs = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
     return log_probs.astype(np.float32), frames
+
+
+def make_decoder(task: Task, **options) -> BeamSearchDecoder:
+    """Returns a task's decoder, which prunes nothing unless options say so."""
+    everything = BeamSearchOptions(
+        beam_width=100_000,
+        lm_weight=task.lm_weight,
+        word_bonus=task.word_bonus,
+        cutoff_probability=1.0,
+        cutoff_symbols=10_000,
+        score_threshold=600.0,
+        unknown_penalty=task.unknown_penalty,
+        closed=task.closed,
+        num_hypotheses=100_000,
+    )
+    return BeamSearchDecoder(
+        task.alphabet,
+        dataclasses.replace(everything, **options),
+        LentModel(task.model) if task.model else None,
+        seconds_per_frame=0.02,
+        hot_words=task.hot_words or None,
+        allowed_words=task.allowed_words,
+    )

@@ -46,7 +46,7 @@ class Task:
         """What a word is: to hot phrases and closed vocabularies, in the absence of a model too."""
         if self.model is not None and not (self.model.unit == "character" and self.alphabet.spaced):
             return self.model.unit
-        return "word" if self.alphabet.spaced else "character"
+        return "word" if self.alphabet.spaced else "mixed"
 
     def words(self, text: str) -> list[str]:
         return units(text, self.unit)

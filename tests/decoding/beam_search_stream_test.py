@@ -173,13 +173,10 @@ def test_times_are_in_order_and_inside():
         text = random_text(generator, 10)
         log_probs, _ = beam_search_cases.spoken(generator, ENGLISH, text, noise=3.0)
         for hypothesis in decode(make_decoder("word"), log_probs):
-            times = [
-                t
-                for symbol in hypothesis.symbols
-                for t in (symbol.start_seconds, symbol.end_seconds)
-            ]
-            assert all(a <= b + 1e-9 for a, b in zip(times, times[1:], strict=False))
-            assert all(0 <= t <= len(log_probs) * SECONDS + 1e-9 for t in times)
+            times = [time for symbol in hypothesis.symbols for time in symbol[1:3]]
+            assert all(a <= b + 1e-9 for a, b in itertools.pairwise(times))
+            assert times[0] >= 0
+            assert times[-1] <= len(log_probs) * SECONDS + 1e-9
             assert all(s.start_seconds < s.end_seconds for s in hypothesis.symbols)
 
 

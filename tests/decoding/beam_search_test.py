@@ -14,38 +14,11 @@ from ds2_tf.alphabet import Alphabet
 from ds2_tf.decoding.beam_search import BeamSearchDecoder, BeamSearchOptions
 from ds2_tf.errors import UserError
 from tests.decoding import beam_search_cases, beam_search_oracle
+from tests.decoding.beam_search_cases import make_decoder
 from tests.decoding.beam_search_oracle import Task
-from tests.decoding.ngram_model import LentModel, NgramModel
+from tests.decoding.ngram_model import NgramModel
 
 ENGLISH = alphabets.english()
-# Nothing is pruned.
-EVERYTHING = BeamSearchOptions(
-    beam_width=100_000,
-    cutoff_probability=1.0,
-    cutoff_symbols=10_000,
-    score_threshold=1e6,
-    num_hypotheses=100_000,
-)
-
-
-def make(task, **options):
-    """Returns the decoder of a task that prunes nothing unless options say so."""
-    options = dataclasses.replace(
-        EVERYTHING,
-        lm_weight=task.lm_weight,
-        word_bonus=task.word_bonus,
-        unknown_penalty=task.unknown_penalty,
-        closed=task.closed,
-        **options,
-    )
-    return BeamSearchDecoder(
-        task.alphabet,
-        options,
-        LentModel(task.model) if task.model else None,
-        seconds_per_frame=0.02,
-        hot_words=task.hot_words or None,
-        allowed_words=task.allowed_words,
-    )
 
 
 def decode(decoder, log_probs, **arguments):
@@ -75,7 +48,7 @@ def test_equals_brute_force(name):
             continue
         expected = beam_search_oracle.brute_force(task, log_probs)
         if expected:
-            found = decode(make(task), log_probs)
+            found = decode(make_decoder(task), log_probs)
             check_equal(found, expected, f"seed {seed}, {task}")
             num_compared += 1
     assert num_compared > 60
@@ -89,7 +62,7 @@ def test_equals_prefix_search_on_longer_utterances():
         task = Task(beam_search_cases.ALPHABETS["spaced"], model, hot_words=hot_words)
         log_probs = beam_search_cases.random_log_probs(generator, 7, 4)
         expected = beam_search_oracle.prefix_search(task, log_probs)
-        check_equal(decode(make(task), log_probs), expected, f"seed {seed}")
+        check_equal(decode(make_decoder(task), log_probs), expected, f"seed {seed}")
 
 
 @pytest.mark.parametrize("unit", ["word", "character", "mixed"])
@@ -103,7 +76,7 @@ def test_scores_of_a_narrow_beam(unit):
         hot_words = {} if unit == "character" else {"dad bad": 5.0, "cab": 3.0, "a": 1.0}
         task = Task(alphabet, model, hot_words=hot_words)
         log_probs, _ = beam_search_cases.spoken(generator, alphabet, "dad bad cab a", noise=2.0)
-        decoder = make(task, beam_width=30, cutoff_probability=0.999, cutoff_symbols=5,
+        decoder = make_decoder(task, beam_width=30, cutoff_probability=0.999, cutoff_symbols=5,
                        score_threshold=15.0, num_hypotheses=10)  # fmt: skip
         hypotheses = decode(decoder, log_probs)
         assert len(hypotheses) == 10
@@ -127,8 +100,8 @@ def test_equal_language_models_whatever_their_weight_0():
         options = {"beam_width": 8, "cutoff_probability": 0.97, "score_threshold": 12.0}
         without = Task(alphabet, None, hot_words={"ab": 1.5})
         weightless = dataclasses.replace(without, model=model, lm_weight=0.0, word_bonus=0.0)
-        assert decode(make(weightless, **options), log_probs) == decode(
-            make(without, **options), log_probs
+        assert decode(make_decoder(weightless, **options), log_probs) == decode(
+            make_decoder(without, **options), log_probs
         )
 
 
@@ -139,7 +112,7 @@ def test_no_boost_splits_a_neighbour():
         for boost in (3.0, 10.0, 15.0):
             task = Task(ENGLISH, model, hot_words={"cat": boost, "do": boost})
             log_probs, _ = beam_search_cases.spoken(np.random.default_rng(1), ENGLISH, text)
-            hypotheses = decode(make(task, beam_width=500, score_threshold=30.0), log_probs)
+            hypotheses = decode(make_decoder(task, beam_width=500, score_threshold=30.0), log_probs)
             assert hypotheses[0].text == text
 
 
@@ -151,15 +124,15 @@ def test_hot_word_is_found_where_it_is_said():
     log_probs[:, symbol] = np.maximum(log_probs[:, symbol], -4.0)
     options = {"beam_width": 500, "score_threshold": 30.0, "cutoff_probability": 0.999}
     closed = Task(ENGLISH, model, closed=True)
-    assert decode(make(closed, **options), log_probs)[0].text != "the yorik"
+    assert decode(make_decoder(closed, **options), log_probs)[0].text != "the yorik"
     hot = dataclasses.replace(closed, hot_words={"yorik": 8.0})
-    assert decode(make(hot, **options), log_probs)[0].text == "the yorik"
-    request = decode(make(closed, **options), log_probs, hot_words={"Yorik": 8.0})
-    assert request == decode(make(hot, **options), log_probs)
+    assert decode(make_decoder(hot, **options), log_probs)[0].text == "the yorik"
+    request = decode(make_decoder(closed, **options), log_probs, hot_words={"Yorik": 8.0})
+    assert request == decode(make_decoder(hot, **options), log_probs)
 
 
 def test_a_request_leaves_no_hot_words_behind():
-    decoder = make(Task(beam_search_cases.ALPHABETS["spaced"], hot_words={"a": 2.0}))
+    decoder = make_decoder(Task(beam_search_cases.ALPHABETS["spaced"], hot_words={"a": 2.0}))
     log_probs = beam_search_cases.random_log_probs(np.random.default_rng(3), 5, 4)
     before = decode(decoder, log_probs)
     assert decode(decoder, log_probs, hot_words={"b": 9.0}) != before
@@ -173,7 +146,7 @@ def test_unfinished_word_is_dropped_if_nothing_is_complete():
     log_probs[0, 2] = log_probs[1, 1] = log_probs[2, 3] = 0.0
     log_probs[:, 0] = -np.inf
     task = Task(alphabet, allowed_words=["a", "bbb"])
-    hypotheses = decode(make(task, score_threshold=20.0), log_probs)
+    hypotheses = decode(make_decoder(task, score_threshold=20.0), log_probs)
     assert [hypothesis.text for hypothesis in hypotheses] == ["a"]
 
 
@@ -182,7 +155,7 @@ def test_padding_and_neighbours_change_nothing(unit):
     generator = np.random.default_rng(4)
     model = beam_search_cases.random_model(generator, "spaced", unit) if unit else None
     task = Task(beam_search_cases.ALPHABETS["spaced"], model, hot_words={"a b": 2.0})
-    decoder = make(task, beam_width=20, score_threshold=20.0, num_hypotheses=5)
+    decoder = make_decoder(task, beam_width=20, score_threshold=20.0, num_hypotheses=5)
     lengths = np.array([7, 0, 12, 1, 5])
     rows = [beam_search_cases.random_log_probs(generator, n, 4) for n in lengths]
     alone = [decode(decoder, row) for row in rows]
@@ -196,7 +169,10 @@ def test_padding_and_neighbours_change_nothing(unit):
 
 def test_no_frames():
     task = Task(beam_search_cases.ALPHABETS["spaced"])
-    for decoder in (make(task), make(dataclasses.replace(task, allowed_words=["a"]))):
+    for decoder in (
+        make_decoder(task),
+        make_decoder(dataclasses.replace(task, allowed_words=["a"])),
+    ):
         (hypothesis,) = decode(decoder, np.zeros([0, 4], np.float32))
         assert (hypothesis.text, hypothesis.symbols, hypothesis.score) == ("", (), 0.0)
         assert decoder.decode(np.zeros([0, 9, 4], np.float32), np.zeros([0], np.int32)) == []
@@ -205,9 +181,11 @@ def test_no_frames():
 def test_alphabet_of_one_symbol():
     task = Task(Alphabet(("a",)))
     log_probs = beam_search_cases.random_log_probs(np.random.default_rng(5), 6, 2)
-    check_equal(decode(make(task), log_probs), beam_search_oracle.brute_force(task, log_probs))
+    check_equal(
+        decode(make_decoder(task), log_probs), beam_search_oracle.brute_force(task, log_probs)
+    )
     task = Task(Alphabet((" ",)))
-    (hypothesis,) = decode(make(task), log_probs)
+    (hypothesis,) = decode(make_decoder(task), log_probs)
     assert hypothesis.text == ""
 
 
@@ -225,16 +203,16 @@ def test_impossible_symbols_are_legal():
     log_probs = np.full([4, 4], -np.inf, np.float32)
     log_probs[[0, 1, 2, 3], [2, 0, 1, 3]] = 0.0
     task = Task(beam_search_cases.ALPHABETS["spaced"])
-    (hypothesis,) = decode(make(task), log_probs)
+    (hypothesis,) = decode(make_decoder(task), log_probs)
     assert (hypothesis.text, hypothesis.score) == ("a b", 0.0)
 
 
 def test_decoders_are_deterministic():
     task, _ = beam_search_cases.random_task(np.random.default_rng(8))
     log_probs = np.zeros([8, task.alphabet.num_labels], np.float32)  # Everything is a tie.
-    first = decode(make(task, beam_width=7), log_probs)
+    first = decode(make_decoder(task, beam_width=7), log_probs)
     for _ in range(3):
-        assert decode(make(task, beam_width=7), log_probs) == first
+        assert decode(make_decoder(task, beam_width=7), log_probs) == first
 
 
 def test_confidences_and_symbols():
@@ -274,7 +252,7 @@ def test_confidence_tells_right_from_wrong():
 def test_threads_share_a_decoder():
     generator = np.random.default_rng(9)
     model = beam_search_cases.random_model(generator, "spaced", "word")
-    decoder = make(
+    decoder = make_decoder(
         Task(beam_search_cases.ALPHABETS["spaced"], model), beam_width=30, num_hypotheses=5
     )
     rows = [beam_search_cases.random_log_probs(generator, 15, 4) for _ in range(16)]
@@ -286,7 +264,7 @@ def test_threads_share_a_decoder():
 def test_spawned_processes_use_a_decoder():
     """Faults of old: decoder objects that fail in pools."""
     task = Task(beam_search_cases.ALPHABETS["spaced"], hot_words={"a b": 2.0}, allowed_words=["a"])
-    decoder = make(task)
+    decoder = make_decoder(task)
     log_probs = beam_search_cases.random_log_probs(np.random.default_rng(10), 5, 4)
     assert decode(pickle.loads(pickle.dumps(decoder)), log_probs) == decode(decoder, log_probs)
     with multiprocessing.get_context("spawn").Pool(1) as pool:
@@ -304,14 +282,14 @@ def test_spawned_processes_use_a_decoder():
     ],
 )
 def test_wrong_shapes(shape, lengths, message):
-    decoder = make(Task(beam_search_cases.ALPHABETS["spaced"]))
+    decoder = make_decoder(Task(beam_search_cases.ALPHABETS["spaced"]))
     with pytest.raises(ValueError, match=message):
         decoder.decode(np.zeros(shape, np.float32), np.array(lengths))
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_what_is_no_log_probability(value):
-    decoder = make(Task(beam_search_cases.ALPHABETS["spaced"]))
+    decoder = make_decoder(Task(beam_search_cases.ALPHABETS["spaced"]))
     log_probs = np.full([2, 5, 4], np.log(0.25), np.float32)
     log_probs[1, 3, 2] = value
     with pytest.raises(ValueError, match="3"):
