@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from ds2_tf.alphabet import Alphabet
+from ds2_tf.alphabet import BLANK, Alphabet
 from ds2_tf.decoding import lm_text
 from ds2_tf.decoding.beam_options import BeamSearchOptions, Hypothesis, WordEvidence
 from ds2_tf.decoding.confidence import of_word
@@ -77,7 +77,11 @@ class BeamSearchDecoder:
         self._allowed_words = None if allowed_words is None else tuple(allowed_words)
         self._library = decoder_library.load()
         self._unit = _unit(alphabet, language_model)
+        # Between spaces; else each unit is a word.
+        self._units_spell_words = alphabet.spaced and self._unit == "character"
+        self._check_vocabulary()
         self._kinds = _kinds(alphabet, self._unit)
+        self._characters = _characters(alphabet)
         self._new_phrases(self.hot_words)
         self._handle = self._new_decoder()
 
@@ -151,21 +155,21 @@ class BeamSearchDecoder:
         alphabet, options, model = self.alphabet, self.options, self.language_model
         space = alphabet.symbols.index(" ") + 1 if " " in alphabet.symbols else 0
         space_token = decoder_library.NO_TOKEN
-        if model is not None and self._unit == "character" and alphabet.spaced:
+        if model is not None and self._units_spell_words:
             space_token = model.index(lm_text.SPACE)
         kinds_array = np.array(self._kinds, np.uint8)
-        unit_tokens = np.full((alphabet.num_labels, 2), decoder_library.NO_TOKEN, np.uint32)
+        unit_tokens = np.full(alphabet.num_labels, decoder_library.NO_TOKEN, np.uint32)
         if model is not None:
             for label, symbol in enumerate(alphabet.symbols, start=1):
-                if self._kinds[label] == _UNIT:
-                    for i, character in enumerate(symbol):
-                        unit_tokens[label, i] = model.index(character)
+                if self._kinds[label] == _UNIT and len(symbol) == 1:
+                    unit_tokens[label] = model.index(symbol)
         lexicon = self._lexicon()
         words, kept = _words(lexicon) if lexicon is not None else (None, ())
         config = decoder_library.Config(
             num_labels=alphabet.num_labels,
             space=space,
             kinds=kinds_array.ctypes.data,
+            characters=self._characters.ctypes.data,
             unit_tokens=unit_tokens.ctypes.data,
             space_token=space_token,
             lexicon=None if words is None else ctypes.addressof(words),
@@ -191,42 +195,62 @@ class BeamSearchDecoder:
         """Returns the labels and tokens of the words that may be written or are known."""
         model = self.language_model
         if self._allowed_words is not None:
+            unit = "word" if self.alphabet.spaced else self._unit
             words = [
                 word
                 for text in self._allowed_words
-                for word in lm_text.tokens(self.alphabet.normalize(text), "word", True)
+                for word in lm_text.tokens(self.alphabet.normalize(text), unit, False)
             ]
             return [
-                (self.alphabet.encode(word), model.index(word) if model is not None else 0)
-                for word in words
+                (self._spell(word), model.index(word) if model is not None else 0) for word in words
             ]
-        if model is None or _LETTER not in self._kinds[1:]:
+        if model is None or (_LETTER not in self._kinds[1:] and not self.options.closed):
             return None
         known = set("".join(self.alphabet.symbols)) - {" "}
         return [
-            (self.alphabet.encode(word), model.index(word))
+            (self._spell(word), model.index(word))
             for word in model.vocabulary
             if model.index(word) and known.issuperset(word)
         ]
+
+    def _check_vocabulary(self) -> None:
+        if not self.options.closed or self._allowed_words is not None:
+            return
+        if self.language_model is None:
+            raise ValueError("closed needs a language model or allowed_words. Received: neither")
+        if self._units_spell_words:
+            raise ValueError(
+                "closed needs allowed_words with a language model of characters, which knows no "
+                "words. Received: none"
+            )
+
+    def _spell(self, text: str) -> list[int]:
+        """Returns the labels of a text's characters, whatever pairs the alphabet has."""
+        labels = self._characters[self.alphabet.encode(text)].ravel()
+        return labels[labels != BLANK].tolist()
 
     def _new_phrases(
         self, hot_words: Mapping[str, float]
     ) -> tuple[decoder_library.HotPhrases, tuple] | None:
         if not hot_words:
             return None
+        model = self.language_model
         phrases, words = [], []
         for text, boost in hot_words.items():
             if not math.isfinite(boost):
                 raise ValueError(f"the boost of {text!r} must be finite. Received: {boost}")
             try:
-                labels = self.alphabet.encode(text)
+                labels = self._spell(text)
             except ValueError as error:
                 raise ValueError(f"hot word {text!r}: {error}") from error
             if not labels:
                 raise ValueError(f"hot word {text!r} holds no word")
-            phrase = _with_boundaries(labels, self._kinds, self.alphabet.spaced)
+            phrase = _with_boundaries(labels, self._kinds, self._units_spell_words)
             phrases.append((phrase, boost))
-            words += _runs_of_letters(labels, self._kinds, self.language_model, self.alphabet)
+            words += [
+                (word, model.index(self.alphabet.decode(word)) if model is not None else 0)
+                for word in _words_of(labels, self._kinds, self._units_spell_words)
+            ]
         flat, ends = _ragged(phrase for phrase, _ in phrases)
         boosts = np.array([boost for _, boost in phrases], np.float32)
         native_words, kept = _words(words)
@@ -348,7 +372,7 @@ class BeamSearchStream:
         seconds = decoder.seconds_per_frame
         spelt: list[Symbol] = []
         evidence = []
-        for group in _group(symbols, kinds):
+        for group in _group(symbols, kinds, decoder._units_spell_words):
             text = "".join(texts[symbol.label - 1] for symbol in group)
             confidence = 1.0
             if text != " ":
@@ -381,32 +405,46 @@ def _kinds(alphabet: Alphabet, unit: str) -> list[int]:
     for symbol in alphabet.symbols:
         if symbol == " ":
             kinds.append(_SPACE)
-        elif unit == "character" or (unit == "mixed" and all(map(lm_text.is_ideograph, symbol))):
+        elif unit == "character" or (unit == "mixed" and any(map(lm_text.is_ideograph, symbol))):
             kinds.append(_UNIT)
         else:
             kinds.append(_LETTER)
     return kinds
 
 
+def _characters(alphabet: Alphabet) -> np.ndarray:
+    """Returns the labels of the characters that each label stands for [V, 2] int32; 0: none."""
+    labels = {symbol: label for label, symbol in enumerate(alphabet.symbols, start=1)}
+    characters = np.full((alphabet.num_labels, 2), BLANK, np.int32)
+    for symbol, label in labels.items():
+        for i, character in enumerate(symbol):
+            characters[label, i] = labels[character]
+    return characters
+
+
 def _group(
-    symbols: Iterable[decoder_library.Symbol], kinds: Sequence[int]
+    symbols: Iterable[decoder_library.Symbol], kinds: Sequence[int], units_spell_words: bool
 ) -> Iterable[list[decoder_library.Symbol]]:
     """Yields the symbols of each word, and each space."""
-    for is_letter, run in itertools.groupby(symbols, lambda s: kinds[s.label] == _LETTER):
-        if is_letter:
+
+    def is_part(symbol: decoder_library.Symbol) -> bool:
+        kind = kinds[symbol.label]
+        return kind == _LETTER or (kind == _UNIT and units_spell_words)
+
+    for is_word, run in itertools.groupby(symbols, is_part):
+        if is_word:
             yield list(run)
         else:
             yield from ([symbol] for symbol in run)
 
 
-def _with_boundaries(labels: Iterable[int], kinds: Sequence[int], spaced: bool) -> list[int]:
-    """Returns a phrase with a boundary at either end, between words, and around units.
-
-    Where spaces separate the words, units (characters) spell words, too.
-    """
+def _with_boundaries(
+    labels: Iterable[int], kinds: Sequence[int], units_spell_words: bool
+) -> list[int]:
+    """Returns a phrase with a boundary at either end, between words, and around units."""
     phrase = [decoder_library.BOUNDARY]
     for label in labels:
-        is_word = kinds[label] == _UNIT and not spaced
+        is_word = kinds[label] == _UNIT and not units_spell_words
         if (kinds[label] == _SPACE or is_word) and phrase[-1] != decoder_library.BOUNDARY:
             phrase.append(decoder_library.BOUNDARY)
         if kinds[label] != _SPACE:
@@ -418,15 +456,21 @@ def _with_boundaries(labels: Iterable[int], kinds: Sequence[int], spaced: bool) 
     return phrase
 
 
-def _runs_of_letters(
-    labels: Iterable[int], kinds: Sequence[int], model: LanguageModel | None, alphabet: Alphabet
-) -> list[tuple[list[int], int]]:
-    """Returns the labels and tokens of a phrase's words of letters."""
-    words = []
-    for is_letter, run in itertools.groupby(labels, lambda label: kinds[label] == _LETTER):
-        if is_letter:
-            word = list(run)
-            words.append((word, model.index(alphabet.decode(word)) if model is not None else 0))
+def _words_of(
+    labels: Iterable[int], kinds: Sequence[int], units_spell_words: bool
+) -> list[list[int]]:
+    """Returns the labels of each word of a phrase."""
+    words: list[list[int]] = []
+    last = _SPACE
+    for label in labels:
+        kind = kinds[label]
+        if kind == _UNIT and units_spell_words:
+            kind = _LETTER
+        if kind != _SPACE:
+            if kind == _UNIT or last != _LETTER:
+                words.append([])
+            words[-1].append(label)
+        last = kind
     return words
 
 

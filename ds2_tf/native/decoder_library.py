@@ -33,6 +33,7 @@ class Config(ctypes.Structure):
         ("num_labels", ctypes.c_int32),
         ("space", ctypes.c_int32),
         ("kinds", ctypes.c_void_p),
+        ("characters", ctypes.c_void_p),
         ("unit_tokens", ctypes.c_void_p),
         ("space_token", ctypes.c_uint32),
         ("lexicon", ctypes.c_void_p),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <utility>
 
 #include "ds2_tf/native/decoder/alignment.h"
@@ -247,7 +248,10 @@ double BeamSearch::Factor(uint32_t prefix, int32_t symbol) {
 
 // Whether words are complete after a symbol.
 bool BeamSearch::IsBoundary(int32_t symbol) const {
-  return symbol == options_.space || scorer_.kind(symbol) == SymbolKind::kUnit;
+  if (symbol == options_.space) return true;
+  const auto& [first, second] = scorer_.characters(symbol);
+  return !scorer_.units_spell_words() &&
+         scorer_.kind(second == 0 ? first : second) == SymbolKind::kUnit;
 }
 
 // Gives times to what all hypotheses agree on, and forgets the frames up to there.
@@ -340,19 +344,53 @@ std::vector<BeamSearch::Ending> BeamSearch::Endings(bool is_end) const {
         }
       }
       place[slot] = static_cast<int32_t>(endings.size());
-      endings.push_back({live.prefix, total, prefix.language + added});
+      endings.push_back({live.prefix, total, total, prefix.language + added});
     }
   }
+  if (scorer_.has_pairs()) endings = MergedByText(endings);
   std::stable_sort(endings.begin(), endings.end(),
                    [](const Ending& a, const Ending& b) { return a.total > b.total; });
   return endings;
+}
+
+// Adds up the hypotheses that spell the same text with other symbols.
+std::vector<BeamSearch::Ending> BeamSearch::MergedByText(
+    const std::vector<Ending>& endings) const {
+  std::vector<Ending> merged;
+  std::map<std::vector<int32_t>, size_t> places;
+  for (const Ending& ending : endings) {
+    std::vector<int32_t> text = Characters(tree_.SymbolsTo(ending.prefix));
+    if (!text.empty() && text.back() == options_.space) text.pop_back();
+    const auto [found, is_new] = places.try_emplace(std::move(text), merged.size());
+    if (is_new) {
+      merged.push_back(ending);
+      continue;
+    }
+    Ending& same = merged[found->second];
+    same.total += ending.total;
+    if (ending.share > same.share) {
+      same.prefix = ending.prefix;
+      same.share = ending.share;
+    }
+  }
+  return merged;
+}
+
+std::vector<int32_t> BeamSearch::Characters(const std::vector<int32_t>& symbols) const {
+  std::vector<int32_t> characters;
+  for (const int32_t symbol : symbols) {
+    for (const int32_t character : scorer_.characters(symbol)) {
+      if (character != 0) characters.push_back(character);
+    }
+  }
+  return characters;
 }
 
 std::vector<Hypothesis> BeamSearch::Best(size_t count, bool is_end) const {
   std::vector<Ending> endings = Endings(is_end);
   const bool is_complete = !endings.empty();
   if (!is_complete) endings = Endings(false);
-  std::vector<std::vector<int32_t>> texts;
+  std::vector<std::vector<int32_t>> texts, spelt;
   std::vector<double> totals;
   const size_t num_texts = std::max(count, kMaxMassTexts);
   for (size_t i = 0; i < endings.size() && i < num_texts; ++i) {
@@ -366,6 +404,7 @@ std::vector<Hypothesis> BeamSearch::Best(size_t count, bool is_end) const {
     if (options_.space != 0 && !symbols.empty() && symbols.back() == options_.space) {
       symbols.pop_back();
     }
+    spelt.push_back(Characters(symbols));
     texts.push_back(std::move(symbols));
     totals.push_back(endings[i].total);
   }
@@ -375,12 +414,14 @@ std::vector<Hypothesis> BeamSearch::Best(size_t count, bool is_end) const {
     Hypothesis hypothesis{committed_, std::log(endings[i].total) + log_scale_,
                           endings[i].language};
     const auto emissions = Align(frames_, options_.num_labels, symbols, options_.space);
-    const auto masses = WordMasses(texts, totals, i, [this](int32_t symbol) {
+    const auto masses = WordMasses(spelt, totals, i, [this](int32_t symbol) {
       if (symbol == options_.space) return Separation::kSpace;
       return IsBoundary(symbol) ? Separation::kWord : Separation::kLetter;
     });
+    size_t character = 0;
     for (size_t u = 0; u < symbols.size(); ++u) {
-      hypothesis.symbols.push_back(Timed(symbols[u], emissions[u], masses[u]));
+      hypothesis.symbols.push_back(Timed(symbols[u], emissions[u], masses[character]));
+      character += scorer_.characters(symbols[u])[1] == 0 ? 1 : 2;
     }
     while (options_.space != 0 && !hypothesis.symbols.empty() &&
            hypothesis.symbols.back().label == options_.space) {

@@ -85,6 +85,7 @@ class BeamSearch {
   };
   struct Ending {
     uint32_t prefix;
+    double share;  // Of `total`: this prefix' own.
     double total;
     double language;
   };
@@ -111,6 +112,8 @@ class BeamSearch {
   const Live& BestLive() const;
   void KeepDescendants(uint32_t ancestor);
   std::vector<Ending> Endings(bool is_end) const;
+  std::vector<Ending> MergedByText(const std::vector<Ending>& endings) const;
+  std::vector<int32_t> Characters(const std::vector<int32_t>& symbols) const;
 
   const SearchOptions options_;
   const Scorer scorer_;

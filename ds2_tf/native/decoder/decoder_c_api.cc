@@ -83,7 +83,9 @@ ds2_decoder* ds2_decoder_new(const ds2_decoder_config* config, char* error, size
     std::vector<Symbol> symbols(static_cast<size_t>(config->num_labels));
     for (size_t label = 0; label < symbols.size(); ++label) {
       symbols[label].kind = static_cast<SymbolKind>(config->kinds[label]);
-      symbols[label].tokens = {config->unit_tokens[2 * label], config->unit_tokens[2 * label + 1]};
+      symbols[label].token = config->unit_tokens[label];
+      symbols[label].characters = {config->characters[2 * label],
+                                   config->characters[2 * label + 1]};
     }
     if (config->lexicon) {
       decoder->lexicon =

@@ -34,7 +34,10 @@ typedef struct {
   int32_t num_labels;            // V, with the blank, which is label 0.
   int32_t space;                 // Label of the space, or 0.
   const uint8_t* kinds;          // [V]: 0 a letter, 1 the space, 2 a unit (a word by itself).
-  const uint32_t* unit_tokens;   // [V, 2]: the language model's of a unit; UINT32_MAX: none.
+  // [V, 2]: labels of the characters that a symbol stands for, its own or a pair's; 0: none. Words
+  // and phrases are spelt in characters.
+  const int32_t* characters;
+  const uint32_t* unit_tokens;   // [V]: the language model's of a unit; UINT32_MAX: none.
   uint32_t space_token;          // The language model's token for a space, or UINT32_MAX.
   const ds2_words* lexicon;      // Null: letters spell any word, and none is known.
   const ds2_language_model* language_model;  // Null: none.

@@ -20,6 +20,7 @@ Scorer::Scorer(ScoringOptions options, std::vector<Symbol> symbols, uint32_t spa
       units_spell_words_(space_token != Symbol::kNoToken),
       lexicon_(lexicon),
       language_model_(language_model) {
+  for (const Symbol& symbol : symbols_) has_pairs_ = has_pairs_ || symbol.characters[1] != 0;
   if (!language_model_) {
     options_.lm_weight = options_.word_bonus = options_.unknown_penalty = 0;
   } else {
@@ -27,7 +28,10 @@ Scorer::Scorer(ScoringOptions options, std::vector<Symbol> symbols, uint32_t spa
     ds2_language_model_state after;
     unknown_log_ = language_model_->score(language_model_->model, &nothing, 0, &after);
   }
-  token_bound_ = std::exp(MostTokens() * std::fmax(0.0, options_.word_bonus));
+  token_bound_ = std::exp(
+      MostTokens() * std::fmax(0.0, options_.word_bonus +
+                                        std::fmax(0.0, options_.lm_weight *
+                                                           options_.unknown_penalty)));
   const double unknown = options_.lm_weight * (unknown_log_ + options_.unknown_penalty);
   unknown_estimate_ = std::exp(unknown);
   inverse_unknown_estimate_ = std::exp(-unknown);
@@ -58,7 +62,8 @@ Scorer Scorer::WithHotPhrases(const std::vector<HotPhrases::Phrase>& phrases,
   // A hot word that the lexicon lacks is spared the penalty of unknown words at some letter.
   const double spared = std::fmax(0.0, -options_.lm_weight * options_.unknown_penalty);
   // The boundaries around a unit are steps, too.
-  const double gain = std::exp(3.0 * scorer.hot_phrases_->max_gain());
+  const double num_steps = has_pairs_ ? 6 : 3;
+  const double gain = std::exp(num_steps * scorer.hot_phrases_->max_gain());
   scorer.hot_bound_ = gain * std::exp(spared);
   scorer.token_bound_ *= gain * std::exp(spared);
   return scorer;
@@ -70,7 +75,7 @@ int Scorer::MostTokens() const {
   for (const Symbol& symbol : symbols_) {
     if (symbol.kind == SymbolKind::kLetter) letters = 1;
     if (symbol.kind != SymbolKind::kUnit) continue;
-    units = std::max(units, symbol.tokens[1] == Symbol::kNoToken ? 1 : 2);
+    units = std::max(units, symbol.characters[1] == 0 ? 1 : 2);
   }
   return letters + units + (space_token_ == Symbol::kNoToken ? 0 : 1);
 }
@@ -85,10 +90,18 @@ Context Scorer::Start() const {
 double Scorer::Extend(const Context& from, int32_t label, Context* to) const {
   Context local;
   Context& after = to ? *to : local;
+  const auto& [first, second] = symbols_[label].characters;
+  if (second == 0) return ExtendByCharacter(from, label, &after);
+  Context between;
+  const double sum = ExtendByCharacter(from, first, &between);
+  return sum + ExtendByCharacter(between, second, &after);
+}
+
+double Scorer::ExtendByCharacter(const Context& from, int32_t label, Context* to) const {
+  Context& after = *to;
   after = from;
   double sum = 0;
-  const Symbol& symbol = symbols_[label];
-  switch (symbol.kind) {
+  switch (symbols_[label].kind) {
     case SymbolKind::kLetter: {
       const bool is_new = !from.in_word;
       after.in_word = true;
@@ -113,19 +126,45 @@ double Scorer::Extend(const Context& from, int32_t label, Context* to) const {
     case SymbolKind::kUnit:
       if (from.in_word) sum += EndWord(from, &after);
       if (from.after_space && space_token_ != Symbol::kNoToken) {
-        sum += AddToken(space_token_, 0, &after);
-      }
-      for (const uint32_t token : symbol.tokens) {
-        if (token != Symbol::kNoToken) {
-          sum += AddToken(token, token == 0 ? options_.unknown_penalty : 0, &after);
-        }
+        sum += AddToken(space_token_, space_token_ == 0 ? options_.unknown_penalty : 0, &after);
       }
       after.after_space = false;
-      sum += MoveHot(label, &after);
-      if (!units_spell_words_) sum += MoveHot(HotPhrases::kBoundary, &after);
-      return sum;
+      return sum + ExtendByUnit(from, label, &after);
   }
   return kForbidden;
+}
+
+double Scorer::ExtendByUnit(const Context& from, int32_t label, Context* to) const {
+  bool is_hot = false;
+  if (!units_spell_words_) {
+    is_hot = hot_words_ && IsHotWord(hot_words_->Child(Lexicon::kRoot, label));
+    const bool is_word = lexicon_ && IsWord(lexicon_->Child(Lexicon::kRoot, label));
+    if (options_.closed && !is_hot && !is_word) return kForbidden;
+  } else if (options_.closed) {
+    for (auto [node, lexicon] : {std::pair{&to->lexicon_node, lexicon_},
+                                 std::pair{&to->hot_word_node, hot_words_.get()}}) {
+      if (*node != Lexicon::kNone) *node = lexicon ? lexicon->Child(*node, label) : Lexicon::kNone;
+    }
+    const bool begins_word =
+        to->lexicon_node != Lexicon::kNone || to->hot_word_node != Lexicon::kNone;
+    if (!begins_word) return kForbidden;
+  }
+  const uint32_t token = symbols_[label].token;
+  double sum = 0;
+  if (token != Symbol::kNoToken) {
+    sum = AddToken(token, token == 0 && !is_hot ? options_.unknown_penalty : 0, to);
+  }
+  sum += MoveHot(label, to);
+  if (!units_spell_words_) sum += MoveHot(HotPhrases::kBoundary, to);
+  return sum;
+}
+
+bool Scorer::IsWord(uint32_t node) const {
+  return node != Lexicon::kNone && lexicon_->Token(node) != Lexicon::kNone;
+}
+
+bool Scorer::IsHotWord(uint32_t node) const {
+  return node != Lexicon::kNone && hot_words_->Token(node) != Lexicon::kNone;
 }
 
 double Scorer::Finish(const Context& from) const {
@@ -145,21 +184,29 @@ double Scorer::Finish(const Context& from) const {
 double Scorer::EndWord(const Context& from, Context* to) const {
   uint32_t token = Lexicon::kNone;
   if (lexicon_ && from.lexicon_node != Lexicon::kNone) token = lexicon_->Token(from.lexicon_node);
-  const bool is_hot = hot_words_ && from.hot_word_node != Lexicon::kNone &&
-                      hot_words_->Token(from.hot_word_node) != Lexicon::kNone;
+  const bool is_hot = hot_words_ && IsHotWord(from.hot_word_node);
   const bool is_unknown = token == Lexicon::kNone;
   if (options_.closed && is_unknown && !is_hot) return kForbidden;
   to->in_word = false;
   to->lexicon_node = Lexicon::kRoot;
   to->hot_word_node = Lexicon::kRoot;
-  if (is_unknown) token = 0;
+  // The language model may know a hot word that is not among the words allowed.
+  if (is_unknown) token = is_hot ? hot_words_->Token(from.hot_word_node) : 0;
   const double penalty = token == 0 && !is_hot ? options_.unknown_penalty : 0;
   return AddToken(token, penalty, to) - Estimate(from) + MoveHot(HotPhrases::kBoundary, to);
 }
 
 // Ends the word that units spell, as characters do where a language model knows no words.
 double Scorer::EndUnits(Context* to) const {
-  return units_spell_words_ ? MoveHot(HotPhrases::kBoundary, to) : 0;
+  if (!units_spell_words_) return 0;
+  if (options_.closed) {
+    const bool is_empty = to->lexicon_node == Lexicon::kRoot;
+    const bool is_word = (lexicon_ && IsWord(to->lexicon_node)) ||
+                         (hot_words_ && IsHotWord(to->hot_word_node));
+    if (!is_empty && !is_word) return kForbidden;
+    to->lexicon_node = to->hot_word_node = Lexicon::kRoot;
+  }
+  return MoveHot(HotPhrases::kBoundary, to);
 }
 
 double Scorer::AddToken(uint32_t token, double penalty, Context* to) const {

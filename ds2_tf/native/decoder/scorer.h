@@ -26,9 +26,11 @@ enum class SymbolKind : uint8_t {
 struct Symbol {
   static constexpr uint32_t kNoToken = UINT32_MAX;
 
+  // Of a pair: kUnit unless both are letters.
   SymbolKind kind = SymbolKind::kLetter;
-  // Of a unit: the language model's tokens for its characters.
-  std::array<uint32_t, 2> tokens = {kNoToken, kNoToken};
+  uint32_t token = kNoToken;  // Of a unit: the language model's.
+  // The labels of the characters that it stands for: its own, or a pair's two; 0: none.
+  std::array<int32_t, 2> characters = {0, 0};
 };
 
 // All weights are in nats.
@@ -64,6 +66,11 @@ class Scorer {
                         std::vector<LexiconWord> words) const;
 
   SymbolKind kind(int32_t label) const { return symbols_[label].kind; }
+  const std::array<int32_t, 2>& characters(int32_t label) const {
+    return symbols_[label].characters;
+  }
+  bool has_pairs() const { return has_pairs_; }  // Whether a text can be spelt in several ways.
+  bool units_spell_words() const { return units_spell_words_; }
   bool has_hot_phrases() const { return hot_phrases_ != nullptr; }
 
   Context Start() const;
@@ -80,8 +87,19 @@ class Scorer {
     if (!lexicon_) return 1;
     double unknown = options_.closed ? 0 : unknown_estimate_;
     if (from.lexicon_node == Lexicon::kNone) return options_.closed ? 0 : 1;
-    const uint32_t child = lexicon_->Child(from.lexicon_node, label);
-    if (child != Lexicon::kNone) return factors_[child];
+    if (!has_pairs_) {
+      const uint32_t child = lexicon_->Child(from.lexicon_node, label);
+      if (child != Lexicon::kNone) return factors_[child];
+    } else {
+      double factor = 1;
+      uint32_t node = from.lexicon_node;
+      for (const int32_t character : symbols_[label].characters) {
+        if (character == 0 || node == Lexicon::kNone) break;
+        node = lexicon_->Child(node, character);
+        if (node != Lexicon::kNone) factor *= factors_[node];
+      }
+      if (node != Lexicon::kNone) return factor;
+    }
     return unknown * inverse_estimates_[from.lexicon_node];
   }
 
@@ -100,6 +118,10 @@ class Scorer {
 
  private:
   int MostTokens() const;
+  double ExtendByCharacter(const Context& from, int32_t label, Context* to) const;
+  double ExtendByUnit(const Context& from, int32_t label, Context* to) const;
+  bool IsHotWord(uint32_t node) const;
+  bool IsWord(uint32_t node) const;
   double EndWord(const Context& from, Context* to) const;
   double EndUnits(Context* to) const;
   double AddToken(uint32_t token, double penalty, Context* to) const;
@@ -110,6 +132,7 @@ class Scorer {
   std::vector<Symbol> symbols_;
   uint32_t space_token_;
   bool units_spell_words_;  // Between spaces; else each unit is a word.
+  bool has_pairs_ = false;
   const Lexicon* lexicon_;
   const ds2_language_model* language_model_;
   double unknown_log_ = 0;  // ln p(unknown) without context.
