@@ -15,6 +15,7 @@ ALPHABETS = {
     "spaceless": Alphabet(("a", "b", "c")),
     "bigram": Alphabet((" ", "a", "b", "ab", "ba"), kind="bigram"),
     "mixed": Alphabet((" ", "a", "東", "京"), language="zh"),
+    "spaced mixed": Alphabet((" ", "a", "東", "京"), language="ko"),
 }
 # Of each alphabet: the units of a language model that make sense.
 UNITS = {
@@ -22,13 +23,15 @@ UNITS = {
     "spaceless": ("character",),
     "bigram": ("word", "character"),
     "mixed": ("mixed", "character"),
+    "spaced mixed": ("word", "mixed", "character"),
 }
-NUM_FRAMES = {"spaced": 5, "spaceless": 5, "bigram": 4, "mixed": 4}
+NUM_FRAMES = {"spaced": 5, "spaceless": 5, "bigram": 4, "mixed": 4, "spaced mixed": 4}
 _WORDS = {
     "spaced": ("a", "b", "ab", "ba", "aa", "bb", "aba"),
     "spaceless": ("a", "b", "c"),
     "bigram": ("a", "b", "ab", "ba", "bb", "aba", "abb"),
     "mixed": ("a", "aa", "東", "京"),
+    "spaced mixed": ("a", "東", "京", "aa"),
 }
 
 
@@ -78,11 +81,8 @@ def random_task(generator: np.random.Generator) -> tuple[Task, np.ndarray]:
     unit = str(generator.choice(UNITS[name])) if generator.random() < 0.75 else None
     model = random_model(generator, name, unit) if unit else None
     hot_words = random_hot_words(generator, name, unit) if generator.random() < 0.5 else {}
-    if unit == "character" and alphabet.spaced and hot_words:
-        # Whether an unknown character of a hot word is punished is not defined.
-        tokens = [SPACE if c == " " else c for c in alphabet.symbols if len(c) == 1]
-        model = NgramModel("character", tokens, 3, int(generator.integers(2**31)))
-    closed = unit in ("word", "mixed") and generator.random() < 0.4
+    may_be_closed = unit is not None and not (unit == "character" and alphabet.spaced)
+    closed = may_be_closed and generator.random() < 0.4
     allowed_words = None
     if alphabet.spaced and not closed and generator.random() < 0.2:
         size = generator.integers(1, 5)

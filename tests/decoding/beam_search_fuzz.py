@@ -64,9 +64,9 @@ def random_decoder(generator: np.random.Generator, alphabet: Alphabet) -> BeamSe
         alphabet,
         options,
         LentModel(model) if model else None,
-        0.02,
-        random_hot_words(generator, alphabet, words),
-        allowed_words,
+        seconds_per_frame=0.02,
+        hot_words=random_hot_words(generator, alphabet, words),
+        allowed_words=allowed_words,
     )
 
 

@@ -106,7 +106,8 @@ def language_score(task: Task, text: str, ended: bool = True) -> float:
     if task.model is None:
         return total
     tokens = task.tokens(text)
-    hot = task.hot_tokens
+    spelt = task.model.unit == "character" and task.alphabet.spaced
+    hot = set() if spelt else task.hot_tokens  # A character of a word is no word.
     unknown = sum(task.model.index(token) == 0 and token not in hot for token in tokens)
     log_probability = task.model.sentence(tokens, ended) + task.unknown_penalty * unknown
     return total + task.lm_weight * log_probability + task.word_bonus * len(tokens)

@@ -23,7 +23,7 @@ def make_decoder(unit=None, beam_width=40, **arguments):
     tokens = [*"\u2581abcdefghijklmnopqrstuvwxyz"] if unit == "character" else WORDS
     model = LentModel(NgramModel(unit, sorted(set(tokens)), 2, 0)) if unit else None
     options = BeamSearchOptions(beam_width=beam_width, score_threshold=15.0, num_hypotheses=5)
-    return BeamSearchDecoder(ENGLISH, options, model, SECONDS, **arguments)
+    return BeamSearchDecoder(ENGLISH, options, model, seconds_per_frame=SECONDS, **arguments)
 
 
 def random_text(generator, num_words):
