@@ -26,6 +26,8 @@ class BeamSearchOptions:
       score_threshold: nats below the best by which a hypothesis is given up, in (0, 600].
       unknown_penalty: added to the log-probability of each word that the model does not know.
       closed: whether only words of the language model, hot and allowed words may be written.
+      hot_space_share: a hot phrase ends at a space only in frames where the space has this share of
+        the largest probability, in [0, 1]: so that no boost, however large, splits other words.
       num_hypotheses: how many are returned at most.
       confidence: (a, b, c): a word's confidence is 1 / (1 + exp(-(a logit(mass) + b ln p + c))),
         with its share of the beam's probability and its symbols' mean log-probability; as tuning
@@ -45,6 +47,7 @@ class BeamSearchOptions:
     score_threshold: float = 20.0
     unknown_penalty: float = -5.0
     closed: bool = False
+    hot_space_share: float = 0.2
     num_hypotheses: int = 1
     confidence: tuple[float, float, float] | None = None
 
@@ -60,6 +63,10 @@ class BeamSearchOptions:
         if not 0 < self.cutoff_probability <= 1:
             raise ValueError(
                 f"cutoff_probability must lie in (0, 1]. Received: {self.cutoff_probability}"
+            )
+        if not 0 <= self.hot_space_share <= 1:
+            raise ValueError(
+                f"hot_space_share must lie in [0, 1]. Received: {self.hot_space_share}"
             )
         if not 0 < self.score_threshold <= MAX_SCORE_THRESHOLD:
             raise ValueError(

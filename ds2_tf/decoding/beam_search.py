@@ -178,6 +178,7 @@ class BeamSearchDecoder:
             cutoff_symbols=options.cutoff_symbols,
             cutoff_probability=options.cutoff_probability,
             score_threshold=options.score_threshold,
+            hot_space_share=options.hot_space_share,
             lm_weight=options.lm_weight,
             word_bonus=options.word_bonus,
             unknown_penalty=options.unknown_penalty,

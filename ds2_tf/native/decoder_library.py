@@ -42,6 +42,7 @@ class Config(ctypes.Structure):
         ("cutoff_symbols", ctypes.c_int32),
         ("cutoff_probability", ctypes.c_double),
         ("score_threshold", ctypes.c_double),
+        ("hot_space_share", ctypes.c_double),
         ("lm_weight", ctypes.c_double),
         ("word_bonus", ctypes.c_double),
         ("unknown_penalty", ctypes.c_double),

@@ -140,6 +140,7 @@ def make_decoder(task: Task, **options) -> BeamSearchDecoder:
         score_threshold=600.0,
         unknown_penalty=task.unknown_penalty,
         closed=task.closed,
+        hot_space_share=0.0,
         num_hypotheses=100_000,
     )
     return BeamSearchDecoder(

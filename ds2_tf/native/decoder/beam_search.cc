@@ -80,6 +80,8 @@ void BeamSearch::Advance() {
       weights_.push_back(weight);
     }
   }
+  const double largest = weights_.empty() ? blank_weight_ : std::max(blank_weight_, weights_[0]);
+  heard_weight_ = options_.hot_space_share * largest;
   Stay();
   Merge();
   double best = 0;
@@ -163,6 +165,10 @@ double BeamSearch::Expand(double cut) {
       if (reached * bound < cut) break;
       const int32_t symbol = kept_[rank].label;
       if (is_merged[rank] || (symbol == options_.space && prefix.symbol == symbol)) continue;
+      if (has_hot_phrases && symbol == options_.space && weights_[rank] < heard_weight_ &&
+          scorer_.EndsHotPhrase(context)) {
+        continue;
+      }
       const double base = prefix.symbol == symbol ? live.blank * weights_[rank] : reached;
       double factor;
       if (scorer_.kind(symbol) == SymbolKind::kLetter && !has_hot_phrases) {

@@ -24,6 +24,9 @@ struct SearchOptions {
   double cutoff_probability;  // Symbols of a frame: see Frames::Add.
   int cutoff_symbols;
   double score_threshold;  // Nats below the best hypothesis, at most 600.
+  // A hot phrase ends at a space only in frames in which the space has this share of the largest
+  // probability: else a boost would pay for spaces that split the words around it.
+  double hot_space_share;
 };
 
 // A symbol of a hypothesis. Frames count from the stream's start.
@@ -134,6 +137,7 @@ class BeamSearch {
   std::vector<double> weight_of_label_;  // 0 for those not kept.
   std::vector<int32_t> rank_of_label_;
   double blank_weight_ = 0;
+  double heard_weight_ = 0;  // What a space that ends a hot phrase must have.
   std::vector<double> stay_blank_, stay_nonblank_;
   std::vector<uint8_t> is_merged_;  // [hypothesis, kept symbol]
   std::vector<Candidate> candidates_;

@@ -78,7 +78,8 @@ ds2_decoder* ds2_decoder_new(const ds2_decoder_config* config, char* error, size
   return Guard(error, error_size, static_cast<ds2_decoder*>(nullptr), [config] {
     auto decoder = std::make_unique<ds2_decoder>();
     decoder->search = {config->num_labels,         config->space,          config->beam_width,
-                       config->cutoff_probability, config->cutoff_symbols, config->score_threshold};
+                       config->cutoff_probability, config->cutoff_symbols, config->score_threshold,
+                       config->hot_space_share};
     decoder->language_model = config->language_model;
     std::vector<Symbol> symbols(static_cast<size_t>(config->num_labels));
     for (size_t label = 0; label < symbols.size(); ++label) {

@@ -45,6 +45,7 @@ typedef struct {
   int32_t cutoff_symbols;
   double cutoff_probability;
   double score_threshold;
+  double hot_space_share;
   double lm_weight;
   double word_bonus;
   double unknown_penalty;

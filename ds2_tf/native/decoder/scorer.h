@@ -79,6 +79,11 @@ class Scorer {
   // context after it. A space must not follow a space or the start.
   double Extend(const Context& from, int32_t label, Context* to) const;
 
+  // Returns whether a space ends a phrase to reward.
+  bool EndsHotPhrase(const Context& from) const {
+    return hot_phrases_->Reward(hot_phrases_->Next(from.hot_state, HotPhrases::kBoundary)) > 0;
+  }
+
   // Returns what the end of the text adds.
   double Finish(const Context& from) const;
 
