@@ -1,19 +1,25 @@
-"""Feeds the beam search with random and broken matrices; for a library built with sanitizers.
+"""Feeds the beam search with random and broken matrices, at best built with sanitizers.
 
     python -m tests.decoding.beam_search_fuzz FIRST_SEED NUM_SEEDS
 
-prints what went wrong, by seed, and how many seeds ran. A crash is the sanitizers' to report.
+prints what went wrong, by seed, and how many seeds ran. With $DS2_TF_SANITIZED the library is built
+for sanitizers, which must be loaded before Python: see `beam_search_fuzz_test`.
 """
 
+import functools
+import os
 import sys
 
 import numpy as np
 
 from ds2_tf.alphabet import Alphabet
 from ds2_tf.decoding.beam_search import BeamSearchDecoder, BeamSearchOptions
+from ds2_tf.native import compiling
 from tests.decoding import beam_search_cases, beam_search_oracle
 from tests.decoding.ngram_model import SPACE, LentModel, NgramModel
+from tests.native.compiled import SANITIZERS
 
+_SANITIZED_FLAGS = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-pthread", *SANITIZERS)
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _PAIRS = tuple(a + b for a in _LETTERS[:8] for b in _LETTERS[:8])
 _HAN = tuple(chr(0x4E00 + number) for number in range(5_999))
@@ -46,7 +52,8 @@ def random_model(generator: np.random.Generator, alphabet: Alphabet) -> NgramMod
 
 def random_decoder(generator: np.random.Generator, alphabet: Alphabet) -> BeamSearchDecoder:
     model = random_model(generator, alphabet) if generator.random() < 0.6 else None
-    closed = model is not None and model.unit != "character" and generator.random() < 0.4
+    spells = model is not None and model.unit == "character" and alphabet.spaced
+    closed = model is not None and not spells and generator.random() < 0.4
     options = BeamSearchOptions(
         beam_width=int(generator.choice([1, 2, 5, 20, 100])),
         lm_weight=float(generator.choice([0.0, 0.5, 3.0])),
@@ -59,7 +66,7 @@ def random_decoder(generator: np.random.Generator, alphabet: Alphabet) -> BeamSe
         closed=bool(closed),
     )
     words = [random_word(generator, alphabet) for _ in range(8)]
-    allowed_words = words[:4] if generator.random() < 0.2 else None
+    allowed_words = words[:4] if generator.random() < 0.2 and alphabet.symbols != (" ",) else None
     return BeamSearchDecoder(
         alphabet,
         options,
@@ -97,12 +104,11 @@ def random_matrix(
         log_probs[:] = -np.log(num_labels)
     elif kind < 0.25:
         log_probs = logits  # No probabilities.
-    valid = True
     if generator.random() < 0.1 and log_probs.size:
         where = tuple(generator.integers(log_probs.shape))
         log_probs[where] = generator.choice([np.nan, np.inf])
-        valid = False
-    return log_probs.astype(np.float32), valid
+    possible = log_probs.max(axis=1, initial=-np.inf) > -np.inf
+    return log_probs.astype(np.float32), bool(possible.all() and (log_probs < 1e-3).all())
 
 
 def check_broken(seed: int) -> None:
@@ -164,6 +170,8 @@ def check_exact(seed: int) -> None:
 
 
 def main(first_seed: int, num_seeds: int) -> int:
+    if os.environ.get("DS2_TF_SANITIZED"):
+        compiling.library = functools.partial(compiling.library, flags=_SANITIZED_FLAGS)
     num_wrong = 0
     for seed in range(first_seed, first_seed + num_seeds):
         for check in (check_broken, check_exact):

@@ -395,7 +395,10 @@ std::vector<int32_t> BeamSearch::Characters(const std::vector<int32_t>& symbols)
 std::vector<Hypothesis> BeamSearch::Best(size_t count, bool is_end) const {
   std::vector<Ending> endings = Endings(is_end);
   const bool is_complete = !endings.empty();
-  if (!is_complete) endings = Endings(false);
+  if (!is_complete) {  // Of texts cut short one is enough: others might become the same.
+    endings = Endings(false);
+    endings.erase(endings.begin() + 1, endings.end());
+  }
   std::vector<std::vector<int32_t>> texts, spelt;
   std::vector<double> totals;
   const size_t num_texts = std::max(count, kMaxMassTexts);

@@ -67,7 +67,10 @@ std::string Frames::Add(const float* log_probabilities, int num_labels, double c
                     candidates_.end(), IsBefore);
   double sum = 0;
   bool has_blank = false;
-  for (size_t i = 0; i < count && sum < cutoff_probability; ++i) {
+  // Rounded probabilities may add up to more than 1; a cutoff of 1 keeps all.
+  const double enough =
+      cutoff_probability < 1 ? cutoff_probability : std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < count && sum < enough; ++i) {
     kept_.push_back(candidates_[i]);
     has_blank |= candidates_[i].label == kBlank;
     sum += std::exp(static_cast<double>(candidates_[i].log_probability));
