@@ -213,7 +213,8 @@ def test_streams_without_an_end_of_a_word_are_bounded():
             assert stream.num_held_frames <= 3_072
             assert stream.num_prefixes <= 20 * 3_072
         best = stream.finish()[0]
-        assert all(0 <= s.start_seconds < s.end_seconds <= 140.0 for s in best.symbols)
+        end = len(log_probs) * SECONDS + 1e-9
+        assert all(0 <= s.start_seconds < s.end_seconds <= end for s in best.symbols)
         assert (best.text == "") == (log_probs is silence)
 
 
