@@ -19,9 +19,9 @@ STANDARD_INPUT = "-"
 
 _BLOCK_BYTES = 1 << 20
 _COMPRESSIONS: tuple[tuple[bytes, Callable[[Any], Any]], ...] = (
-    (b"\x1f\x8b", gzip.GzipFile),
-    (b"\xfd7zXZ\x00", lzma.LZMAFile),
-    (b"BZh", bz2.BZ2File),
+    (b"\x1f\x8b", gzip.open),
+    (b"\xfd7zXZ\x00", lzma.open),
+    (b"BZh", bz2.open),
 )
 _WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
