@@ -80,7 +80,9 @@ class BuildOptions:
                 f"prune must be numbers that begin with 0 and never fall. Received: {shown!r}"
             )
         if len(self.prune) > self.order:
-            raise ValueError(f"prune has more numbers than the order {self.order}: {shown!r}")
+            raise ValueError(
+                f"prune has more numbers than the order {self.order}. Received: {shown!r}"
+            )
         if self.vocabulary_limit < 0:
             raise ValueError(f"vocabulary_limit must be >= 0. Received: {self.vocabulary_limit}")
         if self.structure not in STRUCTURES:
@@ -305,7 +307,7 @@ def _reason(messages: str) -> str:
     thrown = [i for i, line in enumerate(lines) if "threw" in line]
     if thrown:
         lines = [lines[thrown[0]].rpartition("threw ")[2], *lines[thrown[0] + 1 :]]
-    return " ".join(lines[-3:]) or "it failed without a word"
+    return " ".join(lines[-3:]).rstrip(".") or "it failed without a word"
 
 
 def _with_unknown(arpa: pathlib.Path) -> pathlib.Path:
