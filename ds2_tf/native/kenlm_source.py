@@ -59,7 +59,9 @@ def _fetch(scratch: pathlib.Path) -> pathlib.Path:
                 f"{_REMEDY}"
             )
         with tarfile.open(archive) as content:
-            content.extractall(scratch / "unpacked", filter="data")
+            # Before Python 3.11.4 there are no filters; the checksum makes them a second lock.
+            content.extraction_filter = getattr(tarfile, "data_filter", None)
+            content.extractall(scratch / "unpacked")
     except OSError as error:
         raise UserError(f"{archive}: cannot be read ({error.strerror}); {_REMEDY}") from error
     return scratch / "unpacked" / f"kenlm-{VERSION}"
