@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TypeVar
 
-import tensorflow as tf
-
 from ds2_tf import atomic
 
 _Name = TypeVar("_Name", bound=Hashable)
@@ -68,12 +66,16 @@ def save_rows(rows: Sequence[Row], path: str | os.PathLike) -> None:
 def limit_threads(num_threads: int) -> None:
     """Sets TensorFlow's threads, within an operation and of operations; 0 leaves them alone."""
     if num_threads:
+        import tensorflow as tf
+
         tf.config.threading.set_intra_op_parallelism_threads(num_threads)
         tf.config.threading.set_inter_op_parallelism_threads(num_threads)
 
 
 def once(action: Callable[[], object]) -> Times:
     """Returns how long an action takes, until all devices are done with it."""
+    import tensorflow as tf
+
     wall, cpu = time.perf_counter(), time.process_time()
     action()
     tf.test.experimental.sync_devices()

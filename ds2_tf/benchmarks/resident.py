@@ -20,6 +20,11 @@ def peak_bytes_above(work: Callable[[], object], repetitions: int = 2) -> int:
     return _bytes("VmHWM") - before
 
 
+def resident_bytes() -> int:
+    """Returns the process's resident set."""
+    return _bytes("VmRSS")
+
+
 def _bytes(field: str) -> int:
     # Not getrusage: its maximum is inherited from the process that started this one.
     status = pathlib.Path("/proc/self/status").read_text()
