@@ -27,6 +27,7 @@ _TEST = flags.DEFINE_list("test", [], "Files with posteriors to measure, one for
 _NAMES = flags.DEFINE_list("names", [], "What to call them; else by the test file.")
 _BEAM_WIDTHS = flags.DEFINE_list("beam_widths", ["100", "500"], "Of the cells.")
 _PEER_PYTHON = flags.DEFINE_string("peer_python", "", "A Python with the other decoders.")
+_PEERS = flags.DEFINE_list("peers", [], "Some of the other decoders; else all that are there.")
 _UTTERANCES = flags.DEFINE_integer("utterances", 60, "Dev and test utterances each, at most.", 3)
 _PASSES = flags.DEFINE_integer("passes", 3, "Through the test part.", 1)
 _TUNING_SECONDS = flags.DEFINE_float("tuning_seconds", 30.0, "To tune a system.", 0.0)
@@ -62,7 +63,7 @@ def main(arguments: list[str]) -> int:
         files = list(zip(names, _DEV.value, _TEST.value, strict=True))
         sets = decoder_sets.DecoderSets(_LM.value, _UTTERANCES.value, _TEXT.value, files)
         effort = decoder_cells.Effort(_PASSES.value, _TUNING_SECONDS.value, _TEST_SECONDS.value)
-        for cell in sets.measure(_PEER_PYTHON.value, widths, effort):
+        for cell in sets.measure(_PEER_PYTHON.value, _PEERS.value, widths, effort):
             print(cell.table(), flush=True)
             rows += cell.rows()
         rows += decoder_costs.threads(sets, max(widths), _PASSES.value)

@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ds2_tf.benchmarks import ctc_objective, decoder_contest
@@ -15,9 +15,10 @@ from ds2_tf.benchmarks.posteriors import Posteriors
 from ds2_tf.decoding.language_model import LanguageModel
 
 OURS = "ours"
-_WIDE = {"closed": True, "score_threshold": 14.0, "cutoff_probability": 0.9999}
-_THRESHOLDS = (3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 14.0, 20.0)
-_CUTOFFS = (0.99, 0.999, 0.9999)
+_WIDE = {"closed": True, "score_threshold": 25.0, "cutoff_probability": 1.0}
+_TUNED_WITH = {"closed": True, "score_threshold": 14.0, "cutoff_probability": 0.9999}
+_THRESHOLDS = (3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 14.0, 20.0, 25.0)
+_CUTOFFS = (0.99, 0.999, 0.9999, 1.0)
 _PEERS: Mapping[str, Sequence[tuple[str, Mapping[str, Any]]]] = {
     "flashlight": (
         ("flashlight 10", {"score_threshold": 10}),
@@ -122,10 +123,10 @@ def measure(
     *,
     beam_widths: Sequence[int],
     effort: Effort,
-) -> list[Cell]:
-    """Returns a cell for each beam width; weights are tuned at the narrowest."""
+) -> Iterator[Cell]:
+    """Yields a cell for each beam width; weights are tuned at the narrowest."""
     search = OurSearch(model)
-    ours = Contender(OURS, search, "", _WIDE)
+    ours = Contender(OURS, search, "", _TUNED_WITH)
     peers = [
         Contender(name, client, system, settings)
         for system in (client.systems if client else [])
@@ -138,22 +139,18 @@ def measure(
         )[0]
         for contender in [ours, *peers]
     }
-    cells = []
     for width in beam_widths:
         entries = [(ours, s) for s in _prunings(ours, dev, tuned[OURS], width)]
         entries += [(peer, {**tuned[peer.name], "beam_width": width}) for peer in peers]
         results = decoder_contest.in_turn(entries, test, effort.passes, effort.test_seconds)
         scores = {id(r): _mean_objective(r.texts, test, model, tuned[OURS]) for r in results}
-        cells.append(
-            Cell(
-                f"{test.name}, beam {width}",
-                [r for r in results if r.contender.is_ours],
-                [r for r in results if not r.contender.is_ours],
-                test.texts,
-                scores,
-            )
+        yield Cell(
+            f"{test.name}, beam {width}",
+            [r for r in results if r.contender.is_ours],
+            [r for r in results if not r.contender.is_ours],
+            test.texts,
+            scores,
         )
-    return cells
 
 
 def _prunings(
@@ -169,7 +166,7 @@ def _prunings(
         }
         results.append(decoder_contest.once(ours, dev, changed, len(dev.texts)))
     best = decoder_contest.pareto(results, dev.texts)
-    wide = [r for r in results if all(r.settings[name] == _WIDE[name] for name in _WIDE)]
+    wide = [r for r in results if r.settings == {**r.settings, **_WIDE}]
     return [dict(r.settings) for r in best + [r for r in wide if r not in best]]
 
 

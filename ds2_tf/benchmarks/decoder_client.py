@@ -42,6 +42,18 @@ class DecoderClient:
         pathlib.Path(self._words).write_text("\n".join(words) + "\n", encoding="utf-8")
         self.systems: list[str] = self._ask(systems=True)["found"]
 
+    def choose(self, systems: Sequence[str]) -> None:
+        """Leaves some of `systems`; none named leaves all.
+
+        Raises:
+          UserError: for one that the interpreter lacks.
+        """
+        for name in systems:
+            if name not in self.systems:
+                known = ", ".join(self.systems) or "none"
+                raise UserError(f"--peers: {name!r} isn't installed there; what is: {known}")
+        self.systems = list(systems) or self.systems
+
     def prepare(
         self, name: str, system: str, posteriors: Posteriors, settings: Mapping[str, Any]
     ) -> None:

@@ -64,15 +64,30 @@ class DecoderSets:
         return [word for word in self.model.vocabulary if self.model.index(word)]
 
     def measure(
-        self, peer_python: str, beam_widths: Sequence[int], effort: decoder_cells.Effort
+        self,
+        peer_python: str,
+        peers: Sequence[str],
+        beam_widths: Sequence[int],
+        effort: decoder_cells.Effort,
     ) -> Iterator[decoder_cells.Cell]:
-        """Yields the cells of each pair; without a Python for the peers of ours alone."""
+        """Yields the cells of each pair.
+
+        Args:
+          peer_python: an interpreter with the other decoders; "" for none of them.
+          peers: which of them; empty for all that it has.
+          beam_widths: of the cells.
+          effort: how long is measured.
+
+        Raises:
+          UserError: when the interpreter doesn't run or lacks a peer.
+        """
         with contextlib.ExitStack() as stack:
             client = None
             if peer_python:
                 client = stack.enter_context(
                     decoder_client.start(peer_python, self.model.path, self.words)
                 )
+                client.choose(peers)
             for dev, test in self.pairs:
                 yield from decoder_cells.measure(
                     dev, test, self.model, client, beam_widths=beam_widths, effort=effort

@@ -123,6 +123,9 @@ def test_peers_meet_the_fastest_of_ours_without_more_errors():
 def test_the_process_of_the_peers_answers(tmp_path):
     with decoder_client.start(sys.executable, arpa(tmp_path / "x.arpa", WORDS), WORDS) as client:
         assert isinstance(client.systems, list)
+        client.choose([])
+        with pytest.raises(decoder_client.UserError, match="^--peers: 'x' isn't installed there"):
+            client.choose(["x"])
         with pytest.raises(decoder_client.UserError, match="KeyError: 'x'"):
             client.run("x", 0, 1)
 
