@@ -5,7 +5,6 @@ The search is C++ (`native/decoder`), compiled at its first use, and without Ten
 Source: Deep Speech 2, sections 3.8 and 7.3.
 """
 
-import concurrent.futures
 import ctypes
 import functools
 import itertools
@@ -18,8 +17,8 @@ import numpy as np
 from ds2_tf.alphabet import BLANK, Alphabet
 from ds2_tf.decoding import lm_text
 from ds2_tf.decoding.beam_options import BeamSearchOptions, Hypothesis, WordEvidence
-from ds2_tf.decoding.confidence import of_word
 from ds2_tf.decoding.language_model import LanguageModel
+from ds2_tf.decoding.spelling import LETTER, SPACE, UNIT, Speller, kinds
 from ds2_tf.native import decoder_library
 from ds2_tf.transcript import Symbol
 
@@ -30,8 +29,6 @@ __all__ = [
     "Hypothesis",
     "WordEvidence",
 ]
-
-_LETTER, _SPACE, _UNIT = 0, 1, 2
 
 
 class BeamSearchDecoder:
@@ -80,9 +77,10 @@ class BeamSearchDecoder:
         # Between spaces; else each unit is a word.
         self._units_spell_words = alphabet.spaced and self._unit == "character"
         self._check_vocabulary()
-        self._kinds = _kinds(alphabet, self._unit)
+        self._kinds = kinds(alphabet, self._unit)
+        self._speller = Speller(alphabet, self._kinds, seconds_per_frame, options.confidence)
         self._characters = _characters(alphabet)
-        self._new_phrases(self.hot_words)
+        self._phrases = self._new_phrases(self.hot_words)
         self._handle = self._new_decoder()
 
     def __reduce__(self) -> tuple:
@@ -115,11 +113,13 @@ class BeamSearchDecoder:
         Raises:
           ValueError: for arrays of other shapes, or frames that are no log-probabilities.
         """
-        log_probs = np.asarray(log_probs, np.float32)
+        log_probs = np.ascontiguousarray(log_probs, np.float32)
         lengths = np.asarray(lengths)
-        if log_probs.ndim != 3 or lengths.shape != log_probs.shape[:1]:
+        num_labels = self.alphabet.num_labels
+        is_shaped = log_probs.ndim == 3 and log_probs.shape[2] == num_labels
+        if not is_shaped or lengths.shape != log_probs.shape[:1]:
             raise ValueError(
-                "log_probs and lengths must have shapes [B, T', V] and [B]. "
+                f"log_probs and lengths must have shapes [B, T', {num_labels}] and [B]. "
                 f"Received: {log_probs.shape} and {lengths.shape}"
             )
         if len(lengths) and not 0 <= lengths.min() <= lengths.max() <= log_probs.shape[1]:
@@ -128,17 +128,26 @@ class BeamSearchDecoder:
             )
         if num_threads < 1:
             raise ValueError(f"num_threads must be >= 1. Received: {num_threads}")
-
-        def decode_one(row: int) -> list[Hypothesis]:
-            stream = self.stream(hot_words)
-            stream.step(log_probs[row, : lengths[row]])
-            return stream.hypotheses()
-
-        rows = range(len(lengths))
-        if num_threads == 1 or len(rows) < 2:
-            return [decode_one(row) for row in rows]
-        with concurrent.futures.ThreadPoolExecutor(min(num_threads, len(rows))) as pool:
-            return list(pool.map(decode_one, rows))
+        lengths = lengths.astype(np.int64)
+        phrases = self._request_phrases(hot_words)
+        results = (ctypes.c_void_p * len(lengths))()
+        error = ctypes.create_string_buffer(decoder_library.ERROR_BYTES)
+        fine = self._library.ds2_decode(
+            self._handle,
+            ctypes.addressof(phrases[0]) if phrases else None,
+            log_probs.ctypes.data,
+            log_probs.shape[1],
+            lengths.ctypes.data,
+            len(lengths),
+            num_threads,
+            self.options.num_hypotheses,
+            results,
+            error,
+            len(error),
+        )
+        if not fine:
+            raise ValueError(f"log_probs: {error.value.decode()}")
+        return [self._hypotheses(results[row] or 0) for row in range(len(lengths))]
 
     def stream(self, hot_words: Mapping[str, float] | None = None) -> "BeamSearchStream":
         """Begins a stream.
@@ -149,7 +158,36 @@ class BeamSearchDecoder:
         Raises:
           ValueError: for words with characters that the alphabet lacks.
         """
-        return BeamSearchStream(self, self._new_phrases({**self.hot_words, **(hot_words or {})}))
+        return BeamSearchStream(self, self._request_phrases(hot_words))
+
+    def _hypotheses(self, result: int) -> list[Hypothesis]:
+        """Returns what a result holds, and frees it."""
+        try:
+            size = self._library.ds2_result_size(result)
+            return [self._hypothesis(result, index) for index in range(size)]
+        finally:
+            self._library.ds2_result_free(result)
+
+    def _hypothesis(self, result: int, index: int) -> Hypothesis:
+        symbols, evidence = self._speller.spell(self._symbols(result, index))
+        return self._scored(result, index, symbols, evidence)
+
+    def _symbols(self, result: int, index: int) -> list[decoder_library.Symbol]:
+        size = ctypes.c_size_t()
+        address = self._library.ds2_result_symbols(result, index, ctypes.byref(size))
+        return address[: size.value]
+
+    def _scored(
+        self, result: int, index: int, symbols: list[Symbol], evidence: list[WordEvidence]
+    ) -> Hypothesis:
+        score = self._library.ds2_result_score(result, index)
+        language = self._library.ds2_result_language(result, index)
+        return Hypothesis(tuple(symbols), score, score - language, language, tuple(evidence))
+
+    def _request_phrases(
+        self, hot_words: Mapping[str, float] | None
+    ) -> tuple[decoder_library.HotPhrases, tuple] | None:
+        return self._new_phrases({**self.hot_words, **hot_words}) if hot_words else self._phrases
 
     def _new_decoder(self) -> int:
         alphabet, options, model = self.alphabet, self.options, self.language_model
@@ -161,7 +199,7 @@ class BeamSearchDecoder:
         unit_tokens = np.full(alphabet.num_labels, decoder_library.NO_TOKEN, np.uint32)
         if model is not None:
             for label, symbol in enumerate(alphabet.symbols, start=1):
-                if self._kinds[label] == _UNIT and len(symbol) == 1:
+                if self._kinds[label] == UNIT and len(symbol) == 1:
                     unit_tokens[label] = model.index(symbol)
         lexicon = self._lexicon()
         words, kept = _words(lexicon) if lexicon is not None else (None, ())
@@ -205,7 +243,7 @@ class BeamSearchDecoder:
             return [
                 (self._spell(word), model.index(word) if model is not None else 0) for word in words
             ]
-        if model is None or (_LETTER not in self._kinds[1:] and not self.options.closed):
+        if model is None or (LETTER not in self._kinds[1:] and not self.options.closed):
             return None
         known = set("".join(self.alphabet.symbols)) - {" "}
         return [
@@ -279,6 +317,8 @@ class BeamSearchStream:
         """Begins; use `BeamSearchDecoder.stream`."""
         self._decoder = decoder
         self._library = decoder._library
+        self._symbols: list[Symbol] = []
+        self._evidence: list[WordEvidence] = []
         self._error = ctypes.create_string_buffer(decoder_library.ERROR_BYTES)
         self._handle = self._library.ds2_stream_new(
             decoder._handle,
@@ -345,52 +385,35 @@ class BeamSearchStream:
 
     def reset(self) -> None:
         """Drops what was said since the last text; the stream goes on, and its times too."""
+        self._symbols, self._evidence = [], []
         self._library.ds2_stream_reset(self._handle)
 
     def _best(self, count: int, is_end: bool) -> list[Hypothesis]:
-        library = self._library
-        result = library.ds2_stream_best(self._handle, count, is_end, self._error, len(self._error))
+        decoder, library = self._decoder, self._library
+        num_kept = len(self._symbols)
+        result = library.ds2_stream_best(
+            self._handle, count, is_end, num_kept, self._error, len(self._error)
+        )
         if not result:
             raise RuntimeError(self._error.value.decode())
         try:
-            return [self._hypothesis(result, i) for i in range(library.ds2_result_size(result))]
+            rows = [decoder._symbols(result, i) for i in range(library.ds2_result_size(result))]
+            # What changes no more is spelt once, however long the stream.
+            num_new = library.ds2_stream_num_committed(self._handle) - num_kept
+            symbols, evidence = decoder._speller.spell(rows[0][:num_new])
+            self._symbols += symbols
+            self._evidence += evidence
+            hypotheses = []
+            for index, row in enumerate(rows):
+                symbols, evidence = decoder._speller.spell(row[num_new:])
+                symbols = self._symbols + symbols
+                if symbols and symbols[-1].text == " ":
+                    symbols.pop()
+                evidence = self._evidence + evidence
+                hypotheses.append(decoder._scored(result, index, symbols, evidence))
+            return hypotheses
         finally:
             library.ds2_result_free(result)
-
-    def _hypothesis(self, result: int, index: int) -> Hypothesis:
-        size = ctypes.c_size_t()
-        address = self._library.ds2_result_symbols(result, index, ctypes.byref(size))
-        symbols, evidence = self._spelt(address[: size.value])
-        score = self._library.ds2_result_score(result, index)
-        language = self._library.ds2_result_language(result, index)
-        return Hypothesis(symbols, score, score - language, language, evidence)
-
-    def _spelt(
-        self, symbols: list[decoder_library.Symbol]
-    ) -> tuple[tuple[Symbol, ...], tuple[WordEvidence, ...]]:
-        decoder = self._decoder
-        kinds, texts = decoder._kinds, decoder.alphabet.symbols
-        seconds = decoder.seconds_per_frame
-        spelt: list[Symbol] = []
-        evidence = []
-        for group in _group(symbols, kinds, decoder._units_spell_words):
-            text = "".join(texts[symbol.label - 1] for symbol in group)
-            confidence = 1.0
-            if text != " ":
-                acoustic = math.fsum(symbol.log_probability for symbol in group) / len(group)
-                word = WordEvidence(text, group[0].word_mass, min(acoustic, 0.0))
-                evidence.append(word)
-                confidence = of_word(word.mass, word.acoustic, decoder.options.confidence)
-            spelt += [
-                Symbol(
-                    texts[symbol.label - 1],
-                    symbol.first_frame * seconds,
-                    symbol.end_frame * seconds,
-                    confidence,
-                )
-                for symbol in group
-            ]
-        return tuple(spelt), tuple(evidence)
 
 
 def _unit(alphabet: Alphabet, model: LanguageModel | None) -> str:
@@ -398,19 +421,6 @@ def _unit(alphabet: Alphabet, model: LanguageModel | None) -> str:
     if model is not None:
         return model.info.unit
     return "word" if alphabet.spaced else "mixed"
-
-
-def _kinds(alphabet: Alphabet, unit: str) -> list[int]:
-    """Returns of each label whether it is a letter, the space, or a unit; the blank is a letter."""
-    kinds = [_LETTER]
-    for symbol in alphabet.symbols:
-        if symbol == " ":
-            kinds.append(_SPACE)
-        elif unit == "character" or (unit == "mixed" and any(map(lm_text.is_ideograph, symbol))):
-            kinds.append(_UNIT)
-        else:
-            kinds.append(_LETTER)
-    return kinds
 
 
 def _characters(alphabet: Alphabet) -> np.ndarray:
@@ -423,32 +433,16 @@ def _characters(alphabet: Alphabet) -> np.ndarray:
     return characters
 
 
-def _group(
-    symbols: Iterable[decoder_library.Symbol], kinds: Sequence[int], units_spell_words: bool
-) -> Iterable[list[decoder_library.Symbol]]:
-    """Yields the symbols of each word, and each space."""
-
-    def is_part(symbol: decoder_library.Symbol) -> bool:
-        kind = kinds[symbol.label]
-        return kind == _LETTER or (kind == _UNIT and units_spell_words)
-
-    for is_word, run in itertools.groupby(symbols, is_part):
-        if is_word:
-            yield list(run)
-        else:
-            yield from ([symbol] for symbol in run)
-
-
 def _with_boundaries(
     labels: Iterable[int], kinds: Sequence[int], units_spell_words: bool
 ) -> list[int]:
     """Returns a phrase with a boundary at either end, between words, and around units."""
     phrase = [decoder_library.BOUNDARY]
     for label in labels:
-        is_word = kinds[label] == _UNIT and not units_spell_words
-        if (kinds[label] == _SPACE or is_word) and phrase[-1] != decoder_library.BOUNDARY:
+        is_word = kinds[label] == UNIT and not units_spell_words
+        if (kinds[label] == SPACE or is_word) and phrase[-1] != decoder_library.BOUNDARY:
             phrase.append(decoder_library.BOUNDARY)
-        if kinds[label] != _SPACE:
+        if kinds[label] != SPACE:
             phrase.append(label)
         if is_word:
             phrase.append(decoder_library.BOUNDARY)
@@ -462,13 +456,13 @@ def _words_of(
 ) -> list[list[int]]:
     """Returns the labels of each word of a phrase."""
     words: list[list[int]] = []
-    last = _SPACE
+    last = SPACE
     for label in labels:
         kind = kinds[label]
-        if kind == _UNIT and units_spell_words:
-            kind = _LETTER
-        if kind != _SPACE:
-            if kind == _UNIT or last != _LETTER:
+        if kind == UNIT and units_spell_words:
+            kind = LETTER
+        if kind != SPACE:
+            if kind == UNIT or last != LETTER:
                 words.append([])
             words[-1].append(label)
         last = kind

@@ -12,7 +12,7 @@
 namespace ds2::decoder {
 namespace {
 
-constexpr size_t kMemorySize = 1 << 14;
+constexpr size_t kMemorySize = 1 << 10;
 // Times are found when so many frames wait for them, and a word is agreed on. (5 seconds.)
 constexpr size_t kCommitFrames = 256;
 // So many frames are held at most: hypotheses that disagree on older ones are given up. (a minute)
@@ -27,6 +27,11 @@ BeamSearch::BeamSearch(const SearchOptions& options, const Scorer& scorer)
       weight_of_label_(options.num_labels, 0),
       rank_of_label_(options.num_labels, -1),
       memory_(kMemorySize) {
+  Reset();
+}
+
+void BeamSearch::Restart() {
+  num_frames_ = 0;
   Reset();
 }
 
@@ -392,7 +397,7 @@ std::vector<int32_t> BeamSearch::Characters(const std::vector<int32_t>& symbols)
   return characters;
 }
 
-std::vector<Hypothesis> BeamSearch::Best(size_t count, bool is_end) const {
+std::vector<Hypothesis> BeamSearch::Best(size_t count, bool is_end, size_t first_symbol) const {
   std::vector<Ending> endings = Endings(is_end);
   const bool is_complete = !endings.empty();
   if (!is_complete) {  // Of texts cut short one is enough: others might become the same.
@@ -420,7 +425,8 @@ std::vector<Hypothesis> BeamSearch::Best(size_t count, bool is_end) const {
   std::vector<Hypothesis> hypotheses;
   for (size_t i = 0; i < texts.size() && i < count; ++i) {
     const std::vector<int32_t>& symbols = texts[i];
-    Hypothesis hypothesis{committed_, std::log(endings[i].total) + log_scale_,
+    const auto first = committed_.begin() + static_cast<std::ptrdiff_t>(first_symbol);
+    Hypothesis hypothesis{{first, committed_.end()}, std::log(endings[i].total) + log_scale_,
                           endings[i].language};
     const auto emissions = Align(frames_, options_.num_labels, symbols, options_.space);
     const auto masses = WordMasses(spelt, totals, i, [this](int32_t symbol) {

@@ -64,10 +64,16 @@ class BeamSearch {
 
   // Returns the best hypotheses, at most `count`, at least one. With `is_end` they are complete:
   // their last word and the sentence end here. Changes nothing.
-  std::vector<Hypothesis> Best(size_t count, bool is_end) const;
+  // The first `first_symbol` symbols, which are known not to change, are left out.
+  std::vector<Hypothesis> Best(size_t count, bool is_end, size_t first_symbol = 0) const;
 
   // Begins a new text; frames count on.
   void Reset();
+
+  // Begins a new stream.
+  void Restart();
+
+  size_t num_committed() const { return committed_.size(); }  // Symbols that do not change.
 
   int64_t num_frames() const { return num_frames_; }
   size_t num_prefixes() const { return tree_.size(); }

@@ -1,10 +1,12 @@
 #include "ds2_tf/native/decoder/decoder_c_api.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <exception>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -72,6 +74,43 @@ std::vector<LexiconWord> Words(const ds2_words& words, const ds2_language_model*
   return result;
 }
 
+// Returns the decoder's scorer, with a request's own phrases.
+Scorer RequestScorer(const ds2_decoder& decoder, const ds2_hot_phrases* hot_phrases) {
+  if (!hot_phrases) return *decoder.scorer;
+  std::vector<HotPhrases::Phrase> phrases(hot_phrases->num_phrases);
+  size_t begin = 0;
+  for (size_t i = 0; i < phrases.size(); begin = hot_phrases->ends[i++]) {
+    phrases[i] = {{hot_phrases->labels + begin, hot_phrases->labels + hot_phrases->ends[i]},
+                  hot_phrases->boosts[i]};
+  }
+  return decoder.scorer->WithHotPhrases(phrases,
+                                        Words(hot_phrases->words, decoder.language_model));
+}
+
+std::unique_ptr<ds2_result> Result(const std::vector<Hypothesis>& hypotheses) {
+  auto result = std::make_unique<ds2_result>();
+  for (const Hypothesis& hypothesis : hypotheses) {
+    ds2_result::Row row{hypothesis.score, hypothesis.language, {}};
+    row.symbols.reserve(hypothesis.symbols.size());
+    for (const auto& symbol : hypothesis.symbols) {
+      row.symbols.push_back({symbol.label, symbol.log_probability, symbol.word_mass, 0,
+                             symbol.first_frame, symbol.end_frame});
+    }
+    result->rows.push_back(std::move(row));
+  }
+  return result;
+}
+
+// Returns the problem that `body` returns or throws.
+template <typename Body>
+std::string Catch(const Body& body) {
+  try {
+    return body();
+  } catch (const std::exception& exception) {
+    return exception.what();
+  }
+}
+
 }  // namespace
 
 ds2_decoder* ds2_decoder_new(const ds2_decoder_config* config, char* error, size_t error_size) {
@@ -105,16 +144,7 @@ void ds2_decoder_free(ds2_decoder* decoder) { delete decoder; }
 ds2_stream* ds2_stream_new(const ds2_decoder* decoder, const ds2_hot_phrases* hot_phrases,
                            char* error, size_t error_size) {
   return Guard(error, error_size, static_cast<ds2_stream*>(nullptr), [=] {
-    if (!hot_phrases) return new ds2_stream{BeamSearch(decoder->search, *decoder->scorer)};
-    std::vector<HotPhrases::Phrase> phrases(hot_phrases->num_phrases);
-    size_t begin = 0;
-    for (size_t i = 0; i < phrases.size(); begin = hot_phrases->ends[i++]) {
-      phrases[i] = {{hot_phrases->labels + begin, hot_phrases->labels + hot_phrases->ends[i]},
-                    hot_phrases->boosts[i]};
-    }
-    const Scorer scorer = decoder->scorer->WithHotPhrases(
-        phrases, Words(hot_phrases->words, decoder->language_model));
-    return new ds2_stream{BeamSearch(decoder->search, scorer)};
+    return new ds2_stream{BeamSearch(decoder->search, RequestScorer(*decoder, hot_phrases))};
   });
 }
 
@@ -142,19 +172,51 @@ size_t ds2_stream_num_held_frames(const ds2_stream* stream) {
 
 int32_t ds2_stream_is_empty(const ds2_stream* stream) { return stream->search.is_empty(); }
 
-ds2_result* ds2_stream_best(const ds2_stream* stream, size_t count, int32_t is_end, char* error,
-                            size_t error_size) {
+ds2_result* ds2_stream_best(const ds2_stream* stream, size_t count, int32_t is_end,
+                            size_t first_symbol, char* error, size_t error_size) {
   return Guard(error, error_size, static_cast<ds2_result*>(nullptr), [=] {
-    auto result = std::make_unique<ds2_result>();
-    for (const Hypothesis& hypothesis : stream->search.Best(count, is_end != 0)) {
-      ds2_result::Row row{hypothesis.score, hypothesis.language, {}};
-      for (const auto& symbol : hypothesis.symbols) {
-        row.symbols.push_back({symbol.label, symbol.log_probability, symbol.word_mass, 0,
-                               symbol.first_frame, symbol.end_frame});
+    return Result(stream->search.Best(count, is_end != 0, first_symbol)).release();
+  });
+}
+
+size_t ds2_stream_num_committed(const ds2_stream* stream) {
+  return stream->search.num_committed();
+}
+
+int32_t ds2_decode(const ds2_decoder* decoder, const ds2_hot_phrases* hot_phrases,
+                   const float* log_probabilities, size_t max_frames, const int64_t* lengths,
+                   size_t num_utterances, size_t num_threads, size_t count, ds2_result** results,
+                   char* error, size_t error_size) {
+  return Guard(error, error_size, 0, [=] {
+    const Scorer scorer = RequestScorer(*decoder, hot_phrases);
+    std::vector<std::unique_ptr<ds2_result>> found(num_utterances);
+    std::vector<std::string> problems(num_utterances);
+    std::atomic<size_t> next{0};
+    const size_t row_size = max_frames * static_cast<size_t>(decoder->search.num_labels);
+    const auto work = [&] {
+      std::unique_ptr<BeamSearch> search;
+      for (size_t i; (i = next++) < num_utterances;) {
+        problems[i] = Catch([&] {
+          if (!search) search = std::make_unique<BeamSearch>(decoder->search, scorer);
+          search->Restart();
+          std::string problem = search->Step(log_probabilities + i * row_size,
+                                             static_cast<size_t>(lengths[i]));
+          if (problem.empty()) found[i] = Result(search->Best(count, true));
+          return problem;
+        });
       }
-      result->rows.push_back(std::move(row));
+    };
+    std::vector<std::thread> threads;
+    for (size_t t = 1; t < std::min(num_threads, num_utterances); ++t) threads.emplace_back(work);
+    work();
+    for (std::thread& thread : threads) thread.join();
+    for (size_t i = 0; i < num_utterances; ++i) {
+      if (problems[i].empty()) continue;
+      Tell("utterance " + std::to_string(i) + ": " + problems[i], error, error_size);
+      return 0;
     }
-    return result.release();
+    for (size_t i = 0; i < num_utterances; ++i) results[i] = found[i].release();
+    return 1;
   });
 }
 

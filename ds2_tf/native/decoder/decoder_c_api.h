@@ -97,8 +97,18 @@ DS2_PUBLIC size_t ds2_stream_num_held_frames(const ds2_stream* stream);
 DS2_PUBLIC int32_t ds2_stream_is_empty(const ds2_stream* stream);
 
 // Returns the best hypotheses, at most `count`; complete ones with `is_end`. Changes nothing.
+// The first `first_symbol` symbols are left out, at most ds2_stream_num_committed: these change no
+// more.
 DS2_PUBLIC ds2_result* ds2_stream_best(const ds2_stream* stream, size_t count, int32_t is_end,
-                                       char* error, size_t error_size);
+                                       size_t first_symbol, char* error, size_t error_size);
+DS2_PUBLIC size_t ds2_stream_num_committed(const ds2_stream* stream);
+
+// Decodes whole utterances: of log_probabilities [num_utterances, max_frames, V] the frames before
+// each length. Writes a result each into `results`, none if it fails.
+DS2_PUBLIC int32_t ds2_decode(const ds2_decoder* decoder, const ds2_hot_phrases* hot_phrases,
+                              const float* log_probabilities, size_t max_frames,
+                              const int64_t* lengths, size_t num_utterances, size_t num_threads,
+                              size_t count, ds2_result** results, char* error, size_t error_size);
 DS2_PUBLIC void ds2_result_free(ds2_result* result);
 DS2_PUBLIC size_t ds2_result_size(const ds2_result* result);
 DS2_PUBLIC double ds2_result_score(const ds2_result* result, size_t index);

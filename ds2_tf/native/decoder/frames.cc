@@ -62,18 +62,27 @@ std::string Frames::Add(const float* log_probabilities, int num_labels, double c
     }
   }
   if (candidates_.empty()) return "has no possible symbol: all are -infinity";
-  size_t count = std::min(candidates_.size(), limit);
-  std::partial_sort(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(count),
-                    candidates_.end(), IsBefore);
   double sum = 0;
   bool has_blank = false;
+  const auto keep = [&](const SymbolProbability& symbol) {
+    kept_.push_back(symbol);
+    has_blank |= symbol.label == kBlank;
+    sum += std::exp(static_cast<double>(symbol.log_probability));
+  };
   // Rounded probabilities may add up to more than 1; a cutoff of 1 keeps all.
   const double enough =
       cutoff_probability < 1 ? cutoff_probability : std::numeric_limits<double>::infinity();
-  for (size_t i = 0; i < count && sum < enough; ++i) {
-    kept_.push_back(candidates_[i]);
-    has_blank |= candidates_[i].label == kBlank;
-    sum += std::exp(static_cast<double>(candidates_[i].log_probability));
+  // Mostly one symbol is enough, seldom are all needed: no more are put in order than are kept.
+  auto end = candidates_.end();
+  std::iter_swap(std::min_element(candidates_.begin(), end, IsBefore), end - 1);
+  keep(*--end);
+  const auto is_after = [](const SymbolProbability& a, const SymbolProbability& b) {
+    return IsBefore(b, a);
+  };
+  if (sum < enough) std::make_heap(candidates_.begin(), end, is_after);
+  for (size_t count = 1; count < limit && sum < enough && end != candidates_.begin(); ++count) {
+    std::pop_heap(candidates_.begin(), end--, is_after);
+    keep(*end);
   }
   if (!has_blank && log_probabilities[kBlank] > kImpossible) {
     kept_.push_back({kBlank, log_probabilities[kBlank]});
