@@ -3,6 +3,8 @@
 import dataclasses
 import math
 
+from ds2_tf.alphabet import BLANK, Alphabet
+
 
 @dataclasses.dataclass(frozen=True)
 class EndpointRules:
@@ -42,3 +44,48 @@ class EndpointRules:
 
 
 NEVER = EndpointRules(math.inf, math.inf, math.inf)
+
+
+class SentenceProgress:
+    """What the rules ask of a stream: told by the most probable label of each frame alone.
+
+    So sentences end at the same frames whatever decoder writes their text.
+    """
+
+    def __init__(self, rules: EndpointRules, alphabet: Alphabet, seconds_per_frame: float) -> None:
+        """Begins a stream."""
+        self._rules = rules
+        self._seconds_per_frame = seconds_per_frame
+        self._spaced = alphabet.spaced
+        self._space = alphabet.symbols.index(" ") + 1 if " " in alphabet.symbols else BLANK
+        self._last_label = BLANK
+        self._num_frames = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """Begins a new sentence; a symbol that is still going on is not its first."""
+        self._first_symbol: int | None = None
+        self._has_word = False
+        self._after_space = False
+        self._last_change = self._last_sound = self._num_frames
+
+    def step(self, label: int) -> bool:
+        """Takes a frame's most probable label, and returns whether the sentence is over."""
+        self._num_frames += 1
+        if label not in (BLANK, self._space):
+            self._last_sound = self._num_frames
+        if label not in (BLANK, self._last_label):
+            if self._first_symbol is None:
+                self._first_symbol = self._num_frames - 1
+            self._has_word |= label != self._space
+            self._after_space = label == self._space
+            self._last_change = self._num_frames
+        self._last_label = label
+        if not self._has_word or self._first_symbol is None:
+            return False
+        return self._rules.is_end(
+            silent=(self._num_frames - self._last_sound) * self._seconds_per_frame,
+            unchanged=(self._num_frames - self._last_change) * self._seconds_per_frame,
+            spoken=(self._num_frames - self._first_symbol) * self._seconds_per_frame,
+            between_words=not self._spaced or self._after_space,
+        )

@@ -7,11 +7,13 @@ from tqdm import tqdm
 
 from ds2_tf import audio, metrics, windows
 from ds2_tf.acoustic_model import AcousticModel
-from ds2_tf.decoding import greedy
+from ds2_tf.decoding.decoder import Decoder
+from ds2_tf.decoding.greedy_stream import GreedyDecoder
 from ds2_tf.evaluation_report import Evaluation, Unreadable, UtteranceResult, report
 from ds2_tf.input_pipeline import BadAudio
 from ds2_tf.manifest import Utterance
 from ds2_tf.transcribe import Transcriber, recognize
+from ds2_tf.transcript import Transcript
 
 __all__ = ["Evaluation", "Unreadable", "UtteranceResult", "evaluate", "report"]
 
@@ -25,6 +27,8 @@ def evaluate(
     batch_size: int = 16,
     progress: bool = True,
     max_bad_share: float = 0.01,
+    *,
+    decoder: Decoder | None = None,
 ) -> Evaluation:
     """Recognises the utterances and compares them with their transcripts.
 
@@ -40,6 +44,7 @@ def evaluate(
       progress: whether to show a bar: seconds of audio done, their rate and the time left.
       max_bad_share: the largest share of recordings that may be unreadable. They are logged, listed
         in the result and take no part in the rates.
+      decoder: what makes text of what the model hears; greedy by default.
 
     Raises:
       UserError: when more recordings are unreadable, or the model's output is not a number.
@@ -49,6 +54,7 @@ def evaluate(
         raise ValueError(f"batch_size must be >= 1. Received: {batch_size}")
     if not 0 <= max_bad_share <= 1:
         raise ValueError(f"max_bad_share must lie in [0, 1]. Received: {max_bad_share}")
+    decoder = decoder or GreedyDecoder(model.alphabet, model.seconds_per_frame)
     bad = BadAudio(len(utterances), max_bad_share)
     hypotheses: dict[int, str] = {}
     seconds = sum(utterance.duration_seconds for utterance in utterances)
@@ -67,7 +73,7 @@ def evaluate(
                 except audio.AudioError as error:
                     bad.add(index, error)
                     bad.check()
-            hypotheses.update(_recognize(model, waveforms))
+            hypotheses.update(_recognize(model, waveforms, decoder))
             done = sum(utterances[index].duration_seconds for index in indices)
             bar.update(min(done, seconds - bar.n))  # Rounding must not pass the total.
     return _compare(model, utterances, hypotheses, bad)
@@ -87,17 +93,21 @@ def _batches(utterances: Sequence[Utterance], batch_size: int) -> Iterator[list[
         yield batch
 
 
-def _recognize(model: AcousticModel, waveforms: dict[int, np.ndarray]) -> dict[int, str]:
+def _recognize(
+    model: AcousticModel, waveforms: dict[int, np.ndarray], decoder: Decoder
+) -> dict[int, str]:
     max_samples = round(windows.WINDOW_SECONDS * model.sample_rate_hz)
     texts = {}
     for index, waveform in waveforms.items():
         if len(waveform) > max_samples:
-            texts[index] = Transcriber(model).transcribe_blocks([waveform]).text
+            transcriber = Transcriber(model, decoder=decoder)
+            texts[index] = transcriber.transcribe_blocks([waveform]).text
     short = [index for index in waveforms if index not in texts]
     if short:
-        runs = recognize(model, [waveforms[index] for index in short])
-        heard = greedy.greedy_text(runs.labels, model.alphabet).numpy()
-        texts.update({index: text.decode() for index, text in zip(short, heard, strict=True)})
+        heard = recognize(model, [waveforms[index] for index in short], decoder)
+        for index, symbols in zip(short, heard, strict=True):
+            seconds = len(waveforms[index]) / model.sample_rate_hz
+            texts[index] = Transcript.of(symbols, model.alphabet, seconds).text
     return texts
 
 

@@ -1,13 +1,16 @@
 """Text while somebody speaks: partial results, sentences, the whole transcript."""
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from ds2_tf import endpointing
 from ds2_tf.acoustic_model import NOT_A_NUMBER
-from ds2_tf.decoding.greedy_stream import GreedyStream
+from ds2_tf.decoding.decoder import Decoder
+from ds2_tf.decoding.greedy_stream import GreedyDecoder
 from ds2_tf.errors import UserError
 from ds2_tf.streaming import AudioStream, StreamingModel
-from ds2_tf.transcript import Transcript, spell
+from ds2_tf.transcript import Symbol, Transcript
 
 
 class StreamingRecognizer:
@@ -24,22 +27,45 @@ class StreamingRecognizer:
     """
 
     def __init__(
-        self, model: StreamingModel, rules: endpointing.EndpointRules = endpointing.NEVER
+        self,
+        model: StreamingModel,
+        rules: endpointing.EndpointRules = endpointing.NEVER,
+        decoder: Decoder | None = None,
+        hot_words: Mapping[str, float] | None = None,
     ) -> None:
-        """Takes a model, and the rules by which the stream is cut into sentences.
+        """Takes a model, and how its frames become sentences.
 
-        By default it is not: `finish` returns all of its text.
+        Args:
+          model: may be shared by many recognizers.
+          rules: by which the stream is cut into sentences; by default it is not, and `finish`
+            returns all of its text. What decides are the frames, not the decoder.
+          decoder: may be shared, too; greedy by default.
+          hot_words: of this stream, as `start` takes them.
+
+        Raises:
+          ValueError: for hot words that the decoder cannot write; a greedy one takes none.
         """
+        acoustic_model = model.model
         self.model = model
         self._rules = rules
+        self._decoder = decoder or GreedyDecoder(
+            acoustic_model.alphabet, acoustic_model.seconds_per_frame
+        )
         self._audio = AudioStream(model)
-        self.start()
+        self.start(hot_words)
 
-    def start(self) -> None:
-        """Begins a new stream; what is left of the last one is forgotten."""
+    def start(self, hot_words: Mapping[str, float] | None = None) -> None:
+        """Begins a new stream; what is left of the last one is forgotten.
+
+        Args:
+          hot_words: phrases and their boosts, for this stream besides those of the decoder.
+        """
         acoustic_model = self.model.model
+        self._text = self._decoder.stream(hot_words)
         self._audio.start()
-        self._decoder = GreedyStream(acoustic_model.alphabet, acoustic_model.seconds_per_frame)
+        self._progress = endpointing.SentenceProgress(
+            self._rules, acoustic_model.alphabet, acoustic_model.seconds_per_frame
+        )
         self._num_samples = 0
         self._sentences: list[Transcript] = []
 
@@ -62,7 +88,7 @@ class StreamingRecognizer:
 
     def partial(self) -> Transcript:
         """Returns what was said since the last sentence, as far as it is known; it may change."""
-        return self._transcript()
+        return self._transcript(self._text.partial())
 
     def sentences(self) -> list[Transcript]:
         """Returns the sentences that have ended since the last call, in order."""
@@ -71,15 +97,16 @@ class StreamingRecognizer:
 
     def reset(self) -> None:
         """Drops the sentence so far; the stream goes on, and its times too."""
-        self._decoder.forget_symbols()
+        self._text.reset()
+        self._progress.begin()
 
     def finish(self) -> Transcript:
         """Ends the stream: returns what was said since the last sentence, and begins a new stream.
 
-        `sentences` still returns those before.
+        `sentences` still returns those before. The new stream has no hot words but the decoder's.
         """
         self._decode(self._audio.finish())
-        last, sentences = self._transcript(), self._sentences
+        last, sentences = self._transcript(self._text.finish()), self._sentences
         self.start()
         self._sentences = sentences
         return last
@@ -87,39 +114,22 @@ class StreamingRecognizer:
     def _decode(self, frames: np.ndarray) -> np.ndarray:
         if np.isnan(frames).any():
             raise UserError(NOT_A_NUMBER)
-        for frame in frames:
-            self._decoder.step(frame)
-            if self._is_end():
-                self._sentences.append(self._transcript())
-                self._decoder.forget_symbols()
+        begin = 0
+        for end, label in enumerate(np.argmax(frames, axis=1), start=1):
+            if self._progress.step(int(label)):
+                self._text.step(frames[begin:end])
+                begin = end
+                sentence = self._transcript(self._text.finish())
+                self._progress.begin()
+                if sentence.words:
+                    self._sentences.append(sentence)
+        self._text.step(frames[begin:])
         return frames
 
-    def _is_end(self) -> bool:
-        decoder, acoustic_model = self._decoder, self.model.model
-        if all(symbol.text == " " for symbol in decoder.symbols):
-            return False
-        frames = np.array([decoder.last_sound, decoder.last_change])
-        silent, unchanged = (decoder.num_frames - frames) * acoustic_model.seconds_per_frame
-        now = decoder.num_frames * acoustic_model.seconds_per_frame
-        return self._rules.is_end(
-            silent=silent,
-            unchanged=unchanged,
-            spoken=now - decoder.symbols[0].start_seconds,
-            between_words=not acoustic_model.alphabet.spaced or decoder.symbols[-1].text == " ",
-        )
-
-    def _transcript(self) -> Transcript:
+    def _transcript(self, symbols: Sequence[Symbol]) -> Transcript:
         acoustic_model = self.model.model
         seconds = self._num_samples / acoustic_model.sample_rate_hz
-        symbols = (
-            symbol._replace(end_seconds=min(symbol.end_seconds, seconds))
-            for symbol in self._decoder.symbols
-        )
-        has_spaces = " " in acoustic_model.alphabet.symbols
-        words = tuple(spell(symbols, has_spaces))
-        separator = " " if has_spaces else ""
-        text = separator.join(word.text for word in words)
-        return Transcript(text, words, seconds, separator=separator)
+        return Transcript.of(symbols, acoustic_model.alphabet, seconds)
 
 
 def _as_float(samples: np.ndarray) -> np.ndarray:

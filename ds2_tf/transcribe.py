@@ -10,14 +10,15 @@ import tensorflow as tf
 
 from ds2_tf import audio, windows
 from ds2_tf.acoustic_model import NOT_A_NUMBER, AcousticModel
-from ds2_tf.decoding import greedy
+from ds2_tf.decoding.decoder import Decoder
+from ds2_tf.decoding.greedy_stream import GreedyDecoder
 from ds2_tf.errors import UserError
 from ds2_tf.input_pipeline import pad
 from ds2_tf.streaming import StreamingModel
 from ds2_tf.streaming_recognizer import StreamingRecognizer
-from ds2_tf.transcript import Symbol, Transcript, Word, spell
+from ds2_tf.transcript import Symbol, Transcript, Word
 
-__all__ = ["Transcriber", "Transcript", "Word", "recognize"]
+__all__ = ["Transcriber", "Transcript", "Word", "hear", "recognize"]
 
 _BLOCK_SECONDS = 10.0
 
@@ -30,15 +31,24 @@ class Transcriber:
     joined where both heard the same (`ds2_tf.windows`).
     """
 
-    def __init__(self, model: AcousticModel, batch_size: int = 4) -> None:
-        """Takes a model, and how many windows of a long recording it hears at once."""
+    def __init__(
+        self, model: AcousticModel, batch_size: int = 4, decoder: Decoder | None = None
+    ) -> None:
+        """Takes a model.
+
+        Args:
+          model: what hears.
+          batch_size: how many windows of a long recording it hears at once.
+          decoder: what makes text of it; greedy by default.
+        """
         if batch_size < 1:
             raise ValueError(f"batch_size must be >= 1. Received: {batch_size}")
         self.model = model
         self._batch_size = batch_size
+        self._decoder = decoder or GreedyDecoder(model.alphabet, model.seconds_per_frame)
         self._recognizer: StreamingRecognizer | None = None
         if model.streams_exactly:
-            self._recognizer = StreamingRecognizer(StreamingModel(model))
+            self._recognizer = StreamingRecognizer(StreamingModel(model), decoder=decoder)
 
     @classmethod
     def load(cls, workdir: str | os.PathLike) -> "Transcriber":
@@ -93,44 +103,51 @@ class Transcriber:
             round(windows.OVERLAP_SECONDS * rate),
         )
         alphabet = self.model.alphabet
-        has_spaces = " " in alphabet.symbols
-        words = tuple(spell(windows.join(self._hear(pieces), alphabet.spaced), has_spaces))
-        separator = " " if has_spaces else ""
-        text = separator.join(word.text for word in words)
-        return Transcript(text, words, num_samples / rate, audio_path, separator)
+        symbols = list(windows.join(self._hear(pieces), alphabet.spaced))
+        return Transcript.of(symbols, alphabet, num_samples / rate, audio_path)
 
     def _hear(self, pieces: Iterator[tuple[int, np.ndarray]]) -> Iterator[windows.HeardWindow]:
         """Yields what the model hears in each window, a few windows at a time."""
         while batch := list(itertools.islice(pieces, self._batch_size)):
-            runs = recognize(self.model, [samples for _, samples in batch])
-            rows = zip(*(part.to_list() for part in runs), strict=True)
-            for (start, samples), row in zip(batch, rows, strict=True):
-                yield self._heard_window(start, len(samples), row)
+            heard = recognize(self.model, [samples for _, samples in batch], self._decoder)
+            for (start, samples), symbols in zip(batch, heard, strict=True):
+                yield self._heard_window(start, len(samples), symbols)
 
-    def _heard_window(self, start: int, num_samples: int, row: tuple) -> windows.HeardWindow:
-        model = self.model
-        start_seconds = start / model.sample_rate_hz
-        end_seconds = (start + num_samples) / model.sample_rate_hz
-        symbols = [
-            Symbol(
-                model.alphabet.decode([label]),
-                start_seconds + first * model.seconds_per_frame,
-                min(start_seconds + end * model.seconds_per_frame, end_seconds),
-                min(float(np.exp(peak)), 1.0),
+    def _heard_window(
+        self, start: int, num_samples: int, symbols: Sequence[Symbol]
+    ) -> windows.HeardWindow:
+        start_seconds = start / self.model.sample_rate_hz
+        end_seconds = (start + num_samples) / self.model.sample_rate_hz
+        moved = [
+            symbol._replace(
+                start_seconds=start_seconds + symbol.start_seconds,
+                end_seconds=min(start_seconds + symbol.end_seconds, end_seconds),
             )
-            for label, first, end, peak in zip(*row, strict=True)
+            for symbol in symbols
         ]
-        return windows.HeardWindow(start_seconds, end_seconds, symbols)
+        return windows.HeardWindow(start_seconds, end_seconds, moved)
 
 
-def recognize(model: AcousticModel, waveforms: Sequence[np.ndarray]) -> greedy.Runs:
-    """Returns what the model hears in each of B waveforms, each [S] float32 at the model's rate.
+def recognize(
+    model: AcousticModel, waveforms: Sequence[np.ndarray], decoder: Decoder
+) -> list[Sequence[Symbol]]:
+    """Returns the symbols of each of B waveforms, each [S] float32 at the model's rate.
+
+    Raises:
+      UserError: when the model's output is not a number.
+    """
+    return decoder.decode(*hear(model, waveforms))
+
+
+def hear(model: AcousticModel, waveforms: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the log-probabilities [B, T', V] float32 of B waveforms, and their lengths [B].
 
     Raises:
       UserError: when the model's output is not a number.
     """
     padded, lengths = pad(waveforms, np.float32)
     log_probs, frame_lengths = model.log_probabilities(tf.constant(padded), tf.constant(lengths))
-    if bool(tf.reduce_any(tf.math.is_nan(log_probs))):
+    found = log_probs.numpy()
+    if np.isnan(found).any():
         raise UserError(NOT_A_NUMBER)
-    return greedy.greedy_runs(log_probs, frame_lengths)
+    return found, np.asarray(frame_lengths)

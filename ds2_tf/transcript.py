@@ -5,11 +5,14 @@ import statistics
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from ds2_tf.alphabet import Alphabet
+
 
 class Symbol(NamedTuple):
-    """One emitted symbol of the alphabet; the confidence is its largest probability.
+    """One emitted symbol of the alphabet.
 
-    The text is one character, or two of an alphabet of bigrams.
+    The text is one character, or two of an alphabet of bigrams. The confidence is the symbol's own
+    largest probability after greedy decoding, that of its word after beam search.
     """
 
     text: str
@@ -51,6 +54,25 @@ class Transcript:
     duration_seconds: float
     audio_path: str = ""
     separator: str = " "
+
+    @classmethod
+    def of(
+        cls,
+        symbols: Iterable[Symbol],
+        alphabet: Alphabet,
+        duration_seconds: float,
+        audio_path: str = "",
+    ) -> "Transcript":
+        """Spells the symbols of a recording; none ends after it."""
+        spaced = " " in alphabet.symbols
+        clipped = (
+            symbol._replace(end_seconds=min(symbol.end_seconds, duration_seconds))
+            for symbol in symbols
+        )
+        words = tuple(spell(clipped, spaced))
+        separator = " " if spaced else ""
+        text = separator.join(word.text for word in words)
+        return cls(text, words, duration_seconds, audio_path, separator)
 
 
 def spell(symbols: Iterable[Symbol], spaced: bool) -> Iterator[Word]:

@@ -1,3 +1,4 @@
+import dataclasses
 import math
 
 import numpy as np
@@ -10,6 +11,7 @@ from ds2_tf.endpointing import EndpointRules
 from ds2_tf.errors import UserError
 from ds2_tf.streaming_recognizer import StreamingRecognizer
 from ds2_tf.transcribe import Transcriber
+from tests.decoding.beams import WIDE, beam
 from tests.tone_model import SAMPLE_RATE_HZ, ToneModel, ToneStream, speak
 
 NEVER = math.inf
@@ -129,6 +131,69 @@ def test_a_model_that_says_nothing_sensible_is_named():
 
     with pytest.raises(UserError, match="the model's output is not a number"):
         StreamingRecognizer(Damaged()).accept(speak("a"))
+
+
+@settings(max_examples=20, deadline=None)
+@given(size=st.integers(20, 20_000))
+def test_beam_search_gives_the_text_of_the_whole_recording_whatever_the_pieces(size):
+    samples = np.concatenate([speak("no one knows"), silence(1), speak("it is so")])
+    decoder = beam(options=dataclasses.replace(WIDE, beam_width=8))
+    expected = Transcriber(ToneModel(), decoder=decoder).transcribe_blocks([samples])
+    assert expected.text == "no one knowsit is so"
+    recognizer = StreamingRecognizer(ToneStream(), decoder=decoder)
+    for first in range(0, len(samples), size):
+        recognizer.accept(samples[first : first + size])
+        assert expected.text.startswith(recognizer.partial().text)
+    assert recognizer.finish() == expected
+
+
+@pytest.mark.parametrize("size", [80, 1111, 10**6])
+@pytest.mark.parametrize(
+    "rules",
+    [
+        EndpointRules(silence_seconds=0.4),
+        EndpointRules(NEVER, stability_seconds=0.5),
+        EndpointRules(NEVER, NEVER, sentence_seconds=1.0),
+    ],
+)
+def test_sentences_end_at_the_same_time_for_every_decoder(rules, size):
+    held = np.full(SAMPLE_RATE_HZ, (alphabet.english().symbols.index("o") + 1) / 100, np.float32)
+    samples = np.concatenate(
+        [silence(1), speak("one two "), silence(0.6), speak("so"), held, speak(" three four five")]
+    )
+    found = [
+        heard(StreamingRecognizer(ToneStream(), rules, decoder), samples, size)
+        for decoder in (None, beam(options=dataclasses.replace(WIDE, beam_width=8)))
+    ]
+    assert len(found[0]) > 1
+    assert found[0] == found[1]
+
+
+def test_hot_words_belong_to_one_stream():
+    decoder = beam()
+    samples = np.concatenate([speak("the c"), speak("o")[:320], silence(0.03), speak("stle")])
+    hot = StreamingRecognizer(ToneStream(), decoder=decoder, hot_words={"castle": 14.0})
+    cold = StreamingRecognizer(ToneStream(), decoder=decoder)
+    for recognizer in (hot, cold):
+        recognizer.accept(samples)
+    assert (hot.finish().text, cold.finish().text) == ("the castle", "the costle")
+    hot.accept(samples)
+    assert hot.finish().text == "the costle"  # The next stream has its own.
+    hot.start({"castle": 14.0})
+    hot.accept(samples)
+    assert hot.finish().text == "the castle"
+    with pytest.raises(ValueError, match="a greedy decoder takes no hot words; use beam search"):
+        StreamingRecognizer(ToneStream(), hot_words={"castle": 14.0})
+
+
+def test_a_sentence_in_which_the_decoder_finds_nothing_is_none():
+    decoder = beam(allowed_words=["yes"])
+    samples = np.concatenate([speak("o"), silence(1), speak("yes"), silence(1)])
+    rules = EndpointRules(silence_seconds=0.5)
+    recognizer = StreamingRecognizer(ToneStream(), rules, decoder)
+    recognizer.accept(samples)
+    assert [sentence.text for sentence in recognizer.sentences()] == ["yes"]
+    assert recognizer.finish().words == ()
 
 
 def test_times_must_be_times():

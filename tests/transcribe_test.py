@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from ds2_tf import alphabet, audio, errors, transcribe
 from ds2_tf.decoding import greedy
+from tests.decoding.beams import beam
 from tests.streaming_models import make_model, sound
 from tests.tone_model import SAMPLE_RATE_HZ, ToneModel, speak, write
 
@@ -55,8 +56,8 @@ def test_confidence_is_the_mean_of_the_symbols_peaks_and_never_above_one(monkeyp
 def test_text_equals_the_graph_s_text():
     model = ToneModel()
     samples = speak(" a  bb ")  # Spaces that no transcript has: at the ends and doubled.
-    runs = transcribe.recognize(model, [samples])
-    in_graph = greedy.greedy_text(runs.labels, model.alphabet).numpy()[0].decode()
+    labels, _ = greedy.greedy_labels(*transcribe.hear(model, [samples]))
+    in_graph = greedy.greedy_text(labels, model.alphabet).numpy()[0].decode()
     assert in_graph == "a bb"
     assert transcribe.Transcriber(model).transcribe_blocks([samples]).text == "a bb"
 
@@ -80,6 +81,19 @@ def test_long_recordings_lose_and_repeat_nothing(seconds_per_frame, batch_size):
     longest = max(num_samples for _, num_samples in model.batch_shapes)
     assert longest == 60 * SAMPLE_RATE_HZ
     assert max(rows for rows, _ in model.batch_shapes) == batch_size
+
+
+def test_beam_search_in_windows_loses_and_repeats_nothing():
+    text = _speech(500, seed=3)
+    samples = speak(text, lead_seconds=0.37)
+    greedy_words, beam_words = (
+        transcribe.Transcriber(ToneModel(), decoder=decoder).transcribe_blocks([samples]).words
+        for decoder in (None, beam())
+    )
+    assert " ".join(word.text for word in beam_words) == text
+    times = [[(w.start_seconds, w.end_seconds) for w in ws] for ws in (greedy_words, beam_words)]
+    np.testing.assert_allclose(*times, atol=0.03)
+    assert all(0.5 < word.confidence <= 1 for word in beam_words)
 
 
 def test_long_recordings_of_a_language_without_spaces():
@@ -276,8 +290,8 @@ def test_a_model_that_can_follow_a_stream_hears_a_recording_as_one():
     model = make_model({}, {"power_normalization": "running"})
     assert model.streams_exactly
     samples = sound(70 * 8000)
-    runs = transcribe.recognize(model, [samples])
-    whole = greedy.greedy_text(runs.labels, model.alphabet).numpy()[0].decode()
+    labels, _ = greedy.greedy_labels(*transcribe.hear(model, [samples]))
+    whole = greedy.greedy_text(labels, model.alphabet).numpy()[0].decode()
     transcriber = transcribe.Transcriber(model)
     for size in (8000, 70 * 8000):
         blocks = (samples[i : i + size] for i in range(0, len(samples), size))
