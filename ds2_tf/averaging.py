@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from ds2_tf import checkpoint, config, model, normalization
 from ds2_tf.acoustic_model import BEST_WEIGHTS
 from ds2_tf.alphabet import Alphabet
+from ds2_tf.decoding import settings
 from ds2_tf.errors import UserError
 
 # What programs read beside the weights. data.json is missing on purpose: so `ds2 train` refuses to
 # go on in the folder, instead of overwriting the average.
 _MODEL_FILES = ("config.json", "alphabet.json", "normalization.npz")
-_OPTIONAL_FILES = ("decoder.json",)
 
 
 def last_checkpoints(workdir: str | os.PathLike, last: int) -> list[pathlib.Path]:
@@ -74,9 +74,10 @@ def write(
         with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as scratch:
             written = pathlib.Path(scratch, "model")
             checkpoint.save(written / BEST_WEIGHTS, variables, metadata)
-            for name in (*_MODEL_FILES, *_OPTIONAL_FILES):
-                if name in _MODEL_FILES or (folder / name).exists():
-                    shutil.copyfile(folder / name, written / name)
+            for name in _MODEL_FILES:
+                shutil.copyfile(folder / name, written / name)
+            if (folder / settings.FILE_NAME).exists():  # It may name files of the run.
+                settings.load(folder).save(written)
             written.rename(output)
     except OSError as error:
         raise UserError(

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from ds2_tf import audio, windows
 from ds2_tf.acoustic_model import NOT_A_NUMBER, AcousticModel
+from ds2_tf.decoding import settings
 from ds2_tf.decoding.decoder import Decoder
 from ds2_tf.decoding.greedy_stream import GreedyDecoder
 from ds2_tf.errors import UserError
@@ -52,12 +53,14 @@ class Transcriber:
 
     @classmethod
     def load(cls, workdir: str | os.PathLike) -> "Transcriber":
-        """Reads the model from a training run's folder.
+        """Reads model and decoder (decoder.json, else greedy) from a training run's folder.
 
         Raises:
           UserError: when the folder lacks a file or holds a damaged one.
         """
-        return cls(AcousticModel.load(workdir))
+        model = AcousticModel.load(workdir)
+        decoder = settings.load(workdir).make(model.alphabet, model.seconds_per_frame)
+        return cls(model, decoder=decoder)
 
     def transcribe(self, source: audio.Source) -> Transcript:
         """Transcribes a path, the bytes of a sound file, or a binary file object.

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from ds2_tf import averaging, checkpoint
 from ds2_tf.acoustic_model import AcousticModel
+from ds2_tf.decoding import settings
 from ds2_tf.errors import UserError
 
 STEPS = (4, 30, 100)
@@ -49,7 +50,8 @@ def mean_weights(run, steps):
 
 @pytest.mark.parametrize("last", [1, 2, 3, 5])
 def test_the_average_is_a_model_of_its_own(run, tmp_path, last):
-    (run / "decoder.json").write_text('{"beam_width": 3}')
+    decoder = settings.DecoderSettings("beam", language_model=str(run / "lm.binary"))
+    decoder.save(run)
     output = tmp_path / "models" / "average"
     paths = averaging.last_checkpoints(run, last)
     steps = STEPS[-last:]
@@ -66,8 +68,9 @@ def test_the_average_is_a_model_of_its_own(run, tmp_path, last):
         assert set(arrays.files) == {*expected, "metadata.json"}
     assert metadata == {"average_of": [str(path) for path in paths]}
 
-    copied = ["alphabet.json", "config.json", "decoder.json", "normalization.npz"]
-    assert sorted(os.listdir(output)) == sorted([*copied, "best"])
+    copied = ["alphabet.json", "config.json", "normalization.npz"]
+    assert sorted(os.listdir(output)) == sorted([*copied, "best", "decoder.json"])
+    assert settings.load(output) == decoder
     for name in copied:
         assert (output / name).read_bytes() == (run / name).read_bytes()
     assert os.listdir(output.parent) == ["average"]

@@ -8,12 +8,13 @@ Examples:
   ds2 evaluate --workdir=runs/english --manifest=test.jsonl
   ds2 evaluate --workdir=runs/english --manifest=test_clean.jsonl,test_other.jsonl
   ds2 evaluate --workdir=runs/english --manifest=test.jsonl --json=test.json --batch_size=64
+  ds2 evaluate --workdir=runs/english --manifest=test.jsonl --lm=english.binary --beam_width=200
   ds2 evaluate --workdir=runs/streaming --manifest=test.jsonl --streaming --adapt_seconds=60
 """
 
 from absl import flags
 
-from ds2_tf.bin import adaptation_flag, program
+from ds2_tf.bin import adaptation_flag, decoder_flags, program
 
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the trained model.")
 _MANIFEST = flags.DEFINE_string("manifest", None, "A manifest, or several separated by commas.")
@@ -32,6 +33,7 @@ _STREAMING = flags.DEFINE_bool(
     "streaming", False, "Hear the recordings as streams: their power is not known beforehand."
 )
 flags.adopt_module_key_flags(adaptation_flag)
+flags.adopt_module_key_flags(decoder_flags)
 
 
 def main(arguments: list[str]) -> int:
@@ -43,6 +45,7 @@ def main(arguments: list[str]) -> int:
         )
     if not _WORKDIR.value or not _MANIFEST.value:
         raise program.UsageError("--workdir and --manifest are required")
+    settings = decoder_flags.read(_WORKDIR.value)
 
     program.load_tensorflow()
     from ds2_tf import manifest
@@ -54,7 +57,13 @@ def main(arguments: list[str]) -> int:
     if _STREAMING.value:
         model = model.with_features(model.feature_config.causal)
     model = adaptation_flag.applied_to(model)
-    result = evaluate(model, utterances, _BATCH_SIZE.value, max_bad_share=_MAX_BAD_SHARE.value)
+    result = evaluate(
+        model,
+        utterances,
+        _BATCH_SIZE.value,
+        max_bad_share=_MAX_BAD_SHARE.value,
+        decoder=decoder_flags.made_for(model, settings),
+    )
     print(report(result), end="")
     if _JSON.value:
         result.save_json(_JSON.value)

@@ -7,6 +7,7 @@ forward-only.
 
 Examples:
   ds2 listen --workdir=runs/streaming
+  ds2 listen --workdir=runs/streaming --lm=english.binary --hot_words="ann:5,new york:3"
   arecord -q -f S16_LE -r 16000 -c 1 -t raw | ds2 listen --workdir=runs/streaming
   ffmpeg -loglevel error -i talk.mp3 -f s16le -ac 1 -ar 16000 - | \
       ds2 listen --workdir=runs/streaming --format=json --silence_seconds=0.5
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from ds2_tf.bin import adaptation_flag, program
+from ds2_tf.bin import adaptation_flag, decoder_flags, program
 
 if TYPE_CHECKING:
     from ds2_tf.streaming_recognizer import StreamingRecognizer
@@ -39,6 +40,7 @@ _SENTENCE = flags.DEFINE_float(
     "sentence_seconds", 30.0, "Or between two words after so long; 0: never.", 0.0
 )
 flags.adopt_module_key_flags(adaptation_flag)
+flags.adopt_module_key_flags(decoder_flags)
 _BLOCK_SECONDS = 0.1
 
 
@@ -48,6 +50,7 @@ def main(arguments: list[str]) -> int:
         raise program.UsageError(f"unexpected argument {arguments[0]!r}; files are for transcribe")
     if not _WORKDIR.value:
         raise program.UsageError("--workdir is required")
+    settings = decoder_flags.read(_WORKDIR.value)
     program.load_tensorflow()
     from ds2_tf import live_audio, transcript_formats
     from ds2_tf.acoustic_model import AcousticModel
@@ -59,7 +62,8 @@ def main(arguments: list[str]) -> int:
     model = adaptation_flag.applied_to(model)
     times = (_SILENCE.value, _STABILITY.value, _SENTENCE.value)
     rules = EndpointRules(*(seconds or math.inf for seconds in times))
-    recognizer = StreamingRecognizer(StreamingModel(model), rules)
+    decoder = decoder_flags.made_for(model, settings)
+    recognizer = StreamingRecognizer(StreamingModel(model), rules, decoder)
     rate = model.sample_rate_hz
     if sys.stdin.isatty():
         blocks = live_audio.microphone(rate, _BLOCK_SECONDS)
@@ -71,7 +75,8 @@ def main(arguments: list[str]) -> int:
             recognizer.accept(block)
             for sentence in recognizer.sentences():
                 page.write(sentence)
-            page.show(recognizer.partial().text)
+            if page.shows:
+                page.show(recognizer.partial().text)
     except KeyboardInterrupt:
         _finish(recognizer, page)
         raise
@@ -93,6 +98,11 @@ class _Page:
     def __init__(self, write: Callable[["Transcript"], str]) -> None:
         self._write = write
         self._columns = shutil.get_terminal_size().columns - 1 if sys.stdout.isatty() else 0
+
+    @property
+    def shows(self) -> bool:
+        """Whether anybody sees the sentence being spoken."""
+        return bool(self._columns)
 
     def write(self, sentence: "Transcript") -> None:
         self.show("")

@@ -11,6 +11,7 @@ Examples:
   ds2 transcribe --workdir=runs/english talk.mp3
   ds2 transcribe --workdir=runs/english --format=srt --output=talk.srt talk.mp3
   ds2 transcribe --workdir=runs/english --format=vtt --output_dir=subtitles recordings/
+  ds2 transcribe --workdir=runs/english --lm=english.binary --hot_words="ann:5,new york:3" talk.mp3
   ffmpeg -loglevel error -i film.mkv -f wav - | ds2 transcribe --workdir=runs/english -
 """
 
@@ -20,7 +21,7 @@ import sys
 
 from absl import flags
 
-from ds2_tf.bin import program
+from ds2_tf.bin import decoder_flags, program
 
 _FORMATS = ("text", "json", "srt", "vtt", "tsv")
 _ONE_FILE_FORMATS = ("srt", "vtt", "tsv")
@@ -29,6 +30,7 @@ _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the trained model.")
 _FORMAT = flags.DEFINE_enum("format", "text", _FORMATS, "What to write.")
 _OUTPUT = flags.DEFINE_string("output", None, "Write to this file instead of standard output.")
 _OUTPUT_DIR = flags.DEFINE_string("output_dir", None, "Write a file for each recording here.")
+flags.adopt_module_key_flags(decoder_flags)
 
 
 def main(arguments: list[str]) -> int:
@@ -43,10 +45,12 @@ def main(arguments: list[str]) -> int:
     if several and _FORMAT.value in _ONE_FILE_FORMATS and not _OUTPUT_DIR.value:
         raise program.UsageError(f"--format={_FORMAT.value} of several files needs --output_dir")
 
+    settings = decoder_flags.read(_WORKDIR.value)
     from tqdm import tqdm
 
     program.load_tensorflow()
     from ds2_tf import transcribe_files
+    from ds2_tf.acoustic_model import AcousticModel
     from ds2_tf.transcribe import Transcriber
 
     recordings = transcribe_files.find(arguments)
@@ -63,7 +67,8 @@ def main(arguments: list[str]) -> int:
         else:
             file = stack.enter_context(transcribe_files.open_output(_OUTPUT.value))
             write = transcribe_files.to_file(file, _FORMAT.value, several)
-        transcriber = Transcriber.load(_WORKDIR.value)
+        model = AcousticModel.load(_WORKDIR.value)
+        transcriber = Transcriber(model, decoder=decoder_flags.made_for(model, settings))
         bar = tqdm(recordings, "transcribing", unit="file", disable=_quiet())
         transcribe_files.transcribe_each(transcriber, bar, write, failed)
         if num_failed == len(recordings):

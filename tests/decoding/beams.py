@@ -28,10 +28,14 @@ def beam(symbols=ENGLISH, options=WIDE, **arguments):
 
 
 def write_arpa(path, words):
-    """Writes a model of single words, each as probable as the others, and returns its path."""
-    logarithm = -math.log10(len(words) + 1)
-    rows = [f"{logarithm:.6f}\t{word}" for word in ("</s>", *words)]
-    lines = ["", "\\data\\", f"ngram 1={len(rows) + 2}", "", "\\1-grams:", "-9\t<unk>", "-99\t<s>"]
+    """Writes a model that has each word as probable as the others, and returns its path."""
+    logarithm = f"{-math.log10(len(words) + 1):.6f}"
+    rows = [
+        *("", "\\data\\", f"ngram 1={len(words) + 3}", "ngram 2=1"),
+        *("", "\\1-grams:", "-9\t<unk>\t0", "-99\t<s>\t0", f"{logarithm}\t</s>\t0"),
+        *(f"{logarithm}\t{word}\t0" for word in words),
+        *("", "\\2-grams:", f"{logarithm}\t<s> {words[0]}", "", "\\end\\", ""),
+    ]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join([*lines, *rows, "", "\\end\\", ""]))
+    path.write_text("\n".join(rows))
     return path
