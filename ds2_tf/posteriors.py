@@ -13,8 +13,8 @@ from ds2_tf import atomic, audio
 from ds2_tf.acoustic_model import AcousticModel
 from ds2_tf.alphabet import Alphabet
 from ds2_tf.errors import UserError
-from ds2_tf.input_pipeline import pad
 from ds2_tf.manifest import Utterance
+from ds2_tf.transcribe import hear
 from ds2_tf.windows import WINDOW_SECONDS
 
 _BATCH_SIZE = 8
@@ -50,7 +50,8 @@ def of_manifest(
       progress: whether to show a bar.
 
     Raises:
-      UserError: for a recording that cannot be read or is too long, or a workdir without model.
+      UserError: for a recording that cannot be read or is too long, a workdir without model, or a
+        model whose output is not a number.
     """
     alphabet = Alphabet.load(pathlib.Path(workdir, "alphabet.json"))
     references = [alphabet.normalize(utterance.transcript) for utterance in utterances]
@@ -81,13 +82,11 @@ def _hear(
     with tqdm(total=len(order), desc="hearing", unit="utterance", disable=not progress) as bar:
         for first in range(0, len(order), _BATCH_SIZE):
             batch = order[first : first + _BATCH_SIZE]
-            waveforms, lengths = pad(
-                [audio.load_utterance(utterances[i], model.sample_rate_hz) for i in batch],
-                np.float32,
+            log_probs, frames = hear(
+                model, [audio.load_utterance(utterances[i], model.sample_rate_hz) for i in batch]
             )
-            log_probs, frames = model.log_probabilities(waveforms, lengths)
             for row, i in enumerate(batch):
-                heard[i] = log_probs[row, : frames[row]].numpy()
+                heard[i] = log_probs[row, : frames[row]].copy()
             bar.update(len(batch))
     return heard
 

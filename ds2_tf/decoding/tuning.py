@@ -3,6 +3,7 @@
 Source: Deep Speech 2, section 3.8: alpha and beta are tuned on a development set.
 """
 
+import concurrent.futures
 import dataclasses
 import json
 import os
@@ -56,6 +57,7 @@ class Tuner:
         posteriors: Posteriors,
         language_model: LanguageModel | None,
         log: str | os.PathLike,
+        num_threads: int = 1,
     ) -> None:
         """Makes a tuner.
 
@@ -65,11 +67,13 @@ class Tuner:
           language_model: or None.
           log: a file of JSON lines, to which each trial is added. Those that it holds for the same
             posteriors and language model count as tried.
+          num_threads: utterances decoded at once; CPU times are those of each alone.
         """
         self._alphabet = alphabet
         self._posteriors = posteriors
         self._language_model = language_model
         self._log = pathlib.Path(log)
+        self._num_threads = num_threads
         name = language_model.info.sha256 or language_model.path if language_model else ""
         self._key = f"{posteriors.digest} {name}"
         self._tried = {trial.options: trial for trial in self._read_log()}
@@ -82,11 +86,15 @@ class Tuner:
     def decode(self, options: BeamSearchOptions) -> Iterable[tuple[list[Hypothesis], float]]:
         """Yields the hypotheses of each utterance and the CPU seconds that they took."""
         decoder = BeamSearchDecoder(self._alphabet, options, self._language_model)
-        for log_probs in self._posteriors.log_probs:
+
+        def decode_one(log_probs: np.ndarray) -> tuple[list[Hypothesis], float]:
             start = time.thread_time()
             stream = decoder.stream()
             stream.step(log_probs)
-            yield stream.hypotheses(), time.thread_time() - start
+            return stream.hypotheses(), time.thread_time() - start
+
+        with concurrent.futures.ThreadPoolExecutor(self._num_threads) as pool:
+            yield from pool.map(decode_one, self._posteriors.log_probs)
 
     def try_options(self, options: BeamSearchOptions) -> Trial:
         """Decodes everything with the options, unless that was done before."""
@@ -175,6 +183,17 @@ class Tuner:
             )
             for width, threshold in tqdm(pairs, "frontier", unit="pair", disable=not progress)
         ]
+
+    def cheapest(self, trials: Sequence[Trial], tolerance: float = 0.01) -> Trial:
+        """Returns the trial of the least time whose error rate is nearly the lowest.
+
+        Args:
+          trials: some.
+          tolerance: the share by which it may be above the lowest.
+        """
+        limit = (1 + tolerance) * self.best(trials).loss(self.spaced)
+        good = (trial for trial in trials if trial.loss(self.spaced) <= limit)
+        return min(good, key=lambda trial: trial.milliseconds)
 
     def _read_log(self) -> Iterable[Trial]:
         if not self._log.exists():
