@@ -174,9 +174,9 @@ def pareto(results: Sequence[Result], references: Sequence[str]) -> list[Result]
     return found
 
 
-def best_against(peer: Result, ours: Sequence[Result], references: Sequence[str]) -> Result | None:
-    """Returns the fastest of ours that makes no more errors than a peer, on its utterances."""
+def not_worse(peer: Result, ours: Sequence[Result], references: Sequence[str]) -> list[Result]:
+    """Returns those of ours with no more errors than a peer on its utterances, fastest first."""
     count = len(peer.texts)
     limit = peer.word_error_rate(references)
     good = [r for r in ours if r.word_error_rate(references, count) <= limit]
-    return min(good, key=lambda r: r.milliseconds(count)) if good else None
+    return sorted(good, key=lambda r: r.milliseconds(count))

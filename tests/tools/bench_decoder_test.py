@@ -106,18 +106,23 @@ def test_peers_meet_the_fastest_of_ours_without_more_errors():
     ours = [result("ours", rate, ms) for rate, ms in ((0.5, 1), (0.2, 2), (0.1, 4))]
     process = object.__new__(decoder_client.DecoderClient)
     peers = [result(name, rate, ms, process) for name, rate, ms in (("p", 0.3, 9), ("q", 0.05, 20))]
-    cell = Cell("x", ours, peers, references, {id(r): -1.0 for r in ours + peers})
-    rows = cell.rows()
-    assert [(r.case, r.metric, r.ours, r.peer_value, r.speedup) for r in rows] == [
+    scores = {
+        id(r): [q, q] for r, q in zip(ours + peers, (-4.0, -3.0, -1.0, -2.0, -1.0), strict=True)
+    }
+    cell = Cell("x", ours, peers, references, scores)
+    assert [(r.case, r.metric, r.ours, r.peer_value, r.speedup) for r in cell.rows()] == [
         ("x, at most the errors of p", "CPU ms an utterance", 2, 9, 4.5),
         ("x, at most the errors of p", "word error rate", 0.2, 0.3, None),
-        ("x, at most the errors of p", "mean Q", -1, -1, None),
+        ("x, at most the errors of p", "mean Q", -3, -2, None),
+        ("x, at most the errors of p, and no lower mean Q", "CPU ms an utterance", 4, 9, 2.25),
         ("x, MORE errors than q", "CPU ms an utterance", 4, 20, 5),
         ("x, MORE errors than q", "word error rate", 0.1, 0.05, None),
         ("x, MORE errors than q", "mean Q", -1, -1, None),
+        ("x, MORE errors than q, and no lower mean Q", "CPU ms an utterance", 4, 20, 5),
     ]
-    assert "4.5 (ours 9 nats, p 1)" in cell.table()
-    assert "more errors" in cell.table()
+    lines = cell.table().splitlines()
+    assert "  4.5 (ours 9 nats, p 1)    2.2 (ours 9 nats, p 1)" in lines[-2]
+    assert "   none   none" in lines[-1]
 
 
 def test_the_process_of_the_peers_answers(tmp_path):
