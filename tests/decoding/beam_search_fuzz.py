@@ -64,6 +64,7 @@ def random_decoder(generator: np.random.Generator, alphabet: Alphabet) -> BeamSe
         score_threshold=float(generator.choice([0.1, 3.0, 20.0, 600.0])),
         num_hypotheses=int(generator.choice([1, 3, 1_000])),
         closed=bool(closed),
+        hot_space_share=float(generator.choice([0.0, 0.2, 1.0])),
     )
     words = [random_word(generator, alphabet) for _ in range(8)]
     allowed_words = words[:4] if generator.random() < 0.2 and alphabet.symbols != (" ",) else None
