@@ -1,24 +1,34 @@
 #!/usr/bin/env python3
 """A client to port: recognises a wav file while it is read, with LiteRT alone, no TensorFlow.
 
+By default it decodes greedily. With a language model, or a folder that holds the decoder.json of
+tools.tune_decoder, it searches by the library's C++ decoder, whose Python needs no TensorFlow.
+
 Examples:
   pip install ai-edge-litert numpy
   python litert_client.py model.tflite recording.wav
+  pip install absl-py && pip install --no-deps ds2_tf
+  python litert_client.py --lm=english.binary model.tflite recording.wav
+  python litert_client.py --settings=runs/phone model.tflite recording.wav
 """
 
+import argparse
+import dataclasses
 import json
 import sys
 import wave
 import zipfile
+from typing import Any
 
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
 
 class Recognizer:
-    """Samples in pieces of any length to text, by greedy decoding."""
+    """Samples in pieces of any length to text, by greedy decoding or another decoder."""
 
-    def __init__(self, path: str, num_threads: int = 1) -> None:
+    def __init__(self, path: str, num_threads: int = 1, decoder: Any = None) -> None:
+        self._decoder = decoder
         with zipfile.ZipFile(path) as archive:
             self.metadata = json.loads(archive.read("metadata.json"))
         self._interpreter = Interpreter(path, num_threads=num_threads)
@@ -35,6 +45,7 @@ class Recognizer:
         self._waiting = np.zeros(0, np.float32)
         self._last_label = 0
         self._text = ""
+        self._search = self._decoder.stream() if self._decoder else None
 
     def accept(self, samples: np.ndarray) -> str:
         """Takes samples [S] float32 in [-1, 1], and returns the text so far."""
@@ -53,6 +64,8 @@ class Recognizer:
         rest[0, : len(self._waiting)] = self._waiting
         lengths = np.array([len(self._waiting)], np.int32)
         self._decode(self._finish(samples=rest, sample_lengths=lengths, **self._state))
+        if self._search:
+            self._text = "".join(symbol.text for symbol in self._search.finish())
         text = self.text
         self.start()
         return text
@@ -64,20 +77,57 @@ class Recognizer:
 
     def _decode(self, outputs: dict[str, np.ndarray]) -> None:
         """Takes the best label of each frame; repeats merge, and 0, the blank, writes nothing."""
-        for frame in outputs["log_probabilities"][0, : outputs["lengths"][0]]:
+        frames = outputs["log_probabilities"][0, : outputs["lengths"][0]]
+        if self._search:
+            self._search.step(frames)
+            self._text = "".join(symbol.text for symbol in self._search.partial())
+            return
+        for frame in frames:
             label = int(np.argmax(frame))
             if label != self._last_label:
                 self._text += self.metadata["labels"][label]
             self._last_label = label
 
 
-def main(model: str, recording: str) -> None:
+def beam_search(metadata: dict[str, Any], folder: str, language_model: str) -> Any:
+    """Makes the decoder that a folder's decoder.json describes, or one with a language model."""
+    from ds2_tf.alphabet import Alphabet
+    from ds2_tf.decoding import settings
+    from ds2_tf.errors import UserError
+
+    symbols = tuple(metadata["labels"][1:])
+    kind = "bigram" if max(map(len, symbols)) > 1 else "character"
+    alphabet = Alphabet(symbols, "keep", metadata["language"], kind)
+    try:
+        found = settings.load(folder) if folder else settings.DecoderSettings("beam")
+        if language_model:
+            found = dataclasses.replace(found, language_model=language_model, sha256="")
+        return found.make(alphabet, metadata["seconds_per_frame"])
+    except UserError as error:
+        sys.exit(f"error: {error}")
+
+
+def main() -> None:
     """Prints the text as it grows, then all of it."""
-    recognizer = Recognizer(model)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("model", help="what `python -m export --format=tflite` wrote")
+    parser.add_argument("recording", help="16-bit wav file, mono, at the model's rate")
+    parser.add_argument("--settings", default="", help="folder of decoder.json")
+    parser.add_argument("--lm", default="", help="language model, instead of decoder.json's")
+    arguments = parser.parse_args()
+    recognizer = Recognizer(arguments.model)
+    if arguments.settings or arguments.lm:
+        decoder = beam_search(recognizer.metadata, arguments.settings, arguments.lm)
+        recognizer = Recognizer(arguments.model, decoder=decoder)
     rate = recognizer.metadata["sample_rate_hz"]
-    with wave.open(recording) as file:
+    with wave.open(arguments.recording) as file:
         if (file.getframerate(), file.getnchannels(), file.getsampwidth()) != (rate, 1, 2):
-            sys.exit(f"error: {recording}: must be {rate} Hz, mono, 16 bits; convert it with sox")
+            sys.exit(
+                f"error: {arguments.recording}: must be {rate} Hz, mono, 16 bits; convert it with "
+                "sox"
+            )
         shown = ""
         while frames := file.readframes(rate // 10):
             text = recognizer.accept(np.frombuffer(frames, "<i2").astype(np.float32) / 32768)
@@ -88,4 +138,4 @@ def main(model: str, recording: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

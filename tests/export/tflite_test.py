@@ -17,9 +17,12 @@ import tensorflow as tf
 from tensorflow.lite.python import schema_py_generated as schema
 
 from ds2_tf.benchmarks import litert_costs
+from ds2_tf.decoding.beam_options import BeamSearchOptions
+from ds2_tf.decoding.settings import DecoderSettings
 from ds2_tf.errors import UserError
 from ds2_tf.streaming import AudioStream, StreamingModel
 from export import tflite
+from tests.decoding.beams import need_beam_search, write_arpa
 from tests.streaming_models import FEATURES, MODELS, RATE, make_model, sound
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -163,6 +166,46 @@ def test_the_client_prints_text_while_it_grows(exported, frames, litert_python, 
     wrong = run("fast.wav")
     assert wrong.returncode == 1
     assert "fast.wav: must be 8000 Hz, mono, 16 bits;" in wrong.stderr.splitlines()[-1]
+
+
+def test_the_client_searches_a_beam(exported, frames, litert_python, tmp_path):
+    model, path = exported("gru")
+    samples = sound(9000)
+    write_wav(tmp_path / "sound.wav", samples)
+    heard = (samples.clip(-1, 1) * 32767).astype("<i2").astype(np.float32) / 32768
+    found = frames(path, [heard])
+    word = str(found["9000_text"]).split()[0]
+    language_model = write_arpa(tmp_path / "lm.arpa", [word, "the"])
+    need_beam_search()
+    settings = DecoderSettings("beam", BeamSearchOptions(beam_width=20, word_bonus=5.0))
+    settings = settings.with_language_model(language_model)
+    settings.save(tmp_path)
+    decoder = settings.make(model.alphabet, model.seconds_per_frame)
+    stream = decoder.stream()
+    stream.step(found["9000_stream"])
+    expected = "".join(symbol.text for symbol in stream.finish())
+    assert expected != str(found["9000_text"])
+
+    def run(*arguments):
+        client = ROOT / "export" / "litert_client.py"
+        return subprocess.run(
+            [litert_python, client, *arguments, path, tmp_path / "sound.wav"],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    done = run(f"--settings={tmp_path}")
+    if "No module named 'absl'" in done.stderr:
+        pytest.skip("the Python of LiteRT lacks absl-py")
+    assert done.stdout.splitlines()[-1] == expected, done.stderr
+    assert run(f"--lm={language_model}").returncode == 0
+    done = run("--lm=/nowhere/lm.binary")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error: /nowhere/lm.binary: there is no such file; name a language model's file\n"
+    )
 
 
 def test_the_benchmark_measures_a_file(exported, litert_python):
