@@ -175,6 +175,8 @@ def load(workdir: str | os.PathLike) -> DecoderSettings:
 
 def _options(path: pathlib.Path, content: Any) -> BeamSearchOptions:
     fields = {field.name: field.default for field in dataclasses.fields(BeamSearchOptions)}
+    # Options that came later than the file have their defaults.
+    content = {**fields, **_object(path, "options.", content)}
     _check_keys(path, "options.", content, fields)
     if content["confidence"] is not None:
         try:
@@ -203,9 +205,7 @@ def _options(path: pathlib.Path, content: Any) -> BeamSearchOptions:
 
 def _check_keys(path: pathlib.Path, where: str, content: Any, keys: Iterable[str]) -> None:
     keys = tuple(keys)
-    if not isinstance(content, dict):
-        raise UserError(f"{path}: {where.rstrip('.') or 'it'} must be a JSON object; {_AGAIN}")
-    for key in content:
+    for key in _object(path, where, content):
         if key not in keys:
             near = difflib.get_close_matches(key, keys, 1)
             hint = f" (is {where}{near[0]} meant?)" if near else ""
@@ -213,6 +213,12 @@ def _check_keys(path: pathlib.Path, where: str, content: Any, keys: Iterable[str
     for key in keys:
         if key not in content:
             raise UserError(f"{path}: {where}{key} is missing; {_AGAIN}")
+
+
+def _object(path: pathlib.Path, where: str, content: Any) -> dict[str, Any]:
+    if not isinstance(content, dict):
+        raise UserError(f"{path}: {where.rstrip('.') or 'it'} must be a JSON object; {_AGAIN}")
+    return content
 
 
 def _checksum(path: str) -> str:

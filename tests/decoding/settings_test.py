@@ -104,7 +104,7 @@ AGAIN = "correct it, or tune again by tools.tune_decoder"
             f"options.beam_widht is no key of it (is options.beam_width meant?); {AGAIN}",
         ),
         (changed("extra", to=3), f"extra is no key of it; {AGAIN}"),
-        (removed("options", "lm_weight"), f"options.lm_weight is missing; {AGAIN}"),
+        (removed("tuning"), f"tuning is missing; {AGAIN}"),
         (removed("decoder"), f"decoder is missing; {AGAIN}"),
         (
             changed("decoder", to="best"),
@@ -153,6 +153,16 @@ def test_errors_name_the_file_and_the_key(tmp_path, change, message):
     path.write_text(json.dumps(content))
     with pytest.raises(UserError, match=f"^{re.escape(f'{path}: {message}')}$"):
         settings.load(tmp_path)
+
+
+def test_options_that_a_file_does_not_know_have_their_defaults(tmp_path):
+    TUNED.save(tmp_path)
+    path = tmp_path / "decoder.json"
+    content = json.loads(path.read_text())
+    del content["options"]["cutoff_symbols"], content["options"]["confidence"]
+    path.write_text(json.dumps(content))
+    options = dataclasses.replace(TUNED.options, confidence=None)
+    assert settings.load(tmp_path) == dataclasses.replace(TUNED, options=options)
 
 
 def test_a_file_that_is_no_json(tmp_path):
