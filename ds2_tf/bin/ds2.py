@@ -10,7 +10,10 @@ import sys
 
 from ds2_tf.bin import program
 
-_NOT_VERBS = ("__init__", "adaptation_flag", "config_flag", "ds2", "program")
+_NOT_VERBS = (
+    *("adaptation_flag", "alphabet_flags", "config_flag", "decoder_flags"),
+    *("__init__", "ds2", "program"),
+)
 
 
 def verbs() -> dict[str, str]:
