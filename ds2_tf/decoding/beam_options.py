@@ -29,9 +29,9 @@ class BeamSearchOptions:
       hot_space_share: a hot phrase ends at a space only in frames where the space has this share of
         the largest probability, in [0, 1]: so that no boost, however large, splits other words.
       num_hypotheses: how many are returned at most.
-      confidence: (a, b, c): a word's confidence is 1 / (1 + exp(-(a logit(mass) + b ln p + c))),
-        with its share of the beam's probability and its symbols' mean log-probability; as tuning
-        finds them. None: mass times p.
+      confidence: (a, b, c): a word's confidence is 1 / (1 + exp(-(a logit(mass) + b logit(p) + c)))
+        with its share of the beam's probability and its symbols' (geometric) mean probability, as
+        tuning finds them. None: mass times p.
 
     Raises:
       ValueError: for a value outside its range.
