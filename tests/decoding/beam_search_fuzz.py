@@ -175,6 +175,8 @@ def main(first_seed: int, num_seeds: int) -> int:
         compiling.library = functools.partial(compiling.library, flags=_SANITIZED_FLAGS)
     num_wrong = 0
     for seed in range(first_seed, first_seed + num_seeds):
+        if seed % 500 == 499:
+            print(f"at seed {seed}, {num_wrong} wrong", flush=True)
         for check in (check_broken, check_exact):
             try:
                 check(seed)
