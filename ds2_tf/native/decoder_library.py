@@ -2,6 +2,8 @@
 
 import ctypes
 import functools
+import os
+import pathlib
 
 from ds2_tf.errors import UserError
 from ds2_tf.native import compiling
@@ -75,6 +77,13 @@ class Symbol(ctypes.Structure):
     )
 
 
+def library(folder: str | os.PathLike | None = None) -> pathlib.Path:
+    """Returns the library's path; compiles it if no fitting one is there: `compiling.library`."""
+    sources = [path for path in sorted(_FOLDER.glob("*.cc")) if path.name != _KENLM]
+    headers = sorted(_FOLDER.glob("*.h"))
+    return compiling.library("ds2_decoder", sources, headers, folder=folder)
+
+
 @functools.cache
 def load() -> ctypes.CDLL:
     """Returns the library, compiled at its first use.
@@ -82,10 +91,8 @@ def load() -> ctypes.CDLL:
     Raises:
       UserError: when it cannot be compiled, with the reason and the remedy.
     """
-    sources = [path for path in sorted(_FOLDER.glob("*.cc")) if path.name != _KENLM]
-    headers = sorted(_FOLDER.glob("*.h"))
     try:
-        library = ctypes.CDLL(str(compiling.library("ds2_decoder", sources, headers)))
+        loaded = ctypes.CDLL(str(library()))
     except (compiling.BuildError, OSError) as error:
         raise UserError(
             f"beam search needs a library that is compiled once: {error}; or decode greedily"
@@ -116,6 +123,6 @@ def load() -> ctypes.CDLL:
         ("result_language", ctypes.c_double, (pointer, size)),
         ("result_symbols", ctypes.POINTER(Symbol), (pointer, size, ctypes.POINTER(size))),
     ):
-        function = getattr(library, f"ds2_{name}")
+        function = getattr(loaded, f"ds2_{name}")
         function.restype, function.argtypes = result, arguments
-    return library
+    return loaded

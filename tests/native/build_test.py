@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ds2_tf.native import build, ops
+from ds2_tf.native import build, decoder_library, kenlm, ops
 from ds2_tf.ops import batch_norm, ctc
 
 
@@ -234,12 +234,16 @@ def test_where_there_is_a_gpu_only_ctc_is_native_if_cuda_agrees(
     ]
 
 
-def test_build_ops_prints_where_the_library_is():
+def test_build_ops_prints_where_the_libraries_are():
     result = subprocess.run(
-        [sys.executable, "-m", "ds2_tf.bin.build_ops"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "ds2_tf.bin.build_ops", "--kenlm"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if shutil.which("g++") is None:
         assert result.returncode == 1
         assert result.stderr.startswith("error: no C++ compiler was found")
     else:
-        assert result.stdout.strip() == str(build.library())
+        libraries = [build.library(), decoder_library.library(), kenlm.library()]
+        assert result.stdout.split() == list(map(str, libraries))
