@@ -53,6 +53,7 @@ _ENCODING = flags.DEFINE_string("encoding", "utf-8", "Of the text.")
 _KEEP = flags.DEFINE_bool(
     "keep_punctuation", False, "Punctuation outside the alphabet makes its word unknown."
 )
+flags.adopt_module_key_flags(alphabet_flags)
 
 
 def main(arguments: list[str]) -> None:
