@@ -70,9 +70,12 @@ def read(workdir: str) -> "DecoderSettings":
         name: flag.value for name, flag in _OPTIONS.items() if flag.value is not None
     }
     try:
-        return dataclasses.replace(found, options=dataclasses.replace(found.options, **changed))
+        found = dataclasses.replace(found, options=dataclasses.replace(found.options, **changed))
     except ValueError as error:
         raise program.UsageError(f"--{error}") from error
+    if found.options.closed and not _ALLOWED_WORDS.value and not found.language_model:
+        raise program.UsageError("--closed_vocabulary needs --lm or --allowed_words")
+    return found
 
 
 def made_for(model: "AcousticModel", found: "DecoderSettings") -> "Decoder":
@@ -84,6 +87,4 @@ def made_for(model: "AcousticModel", found: "DecoderSettings") -> "Decoder":
     allowed = None
     if _ALLOWED_WORDS.value:
         allowed = word_lists.allowed_words(_ALLOWED_WORDS.value, alphabet)
-    if found.options.closed and allowed is None and not found.language_model:
-        raise program.UsageError("--closed_vocabulary needs --lm or --allowed_words")
     return found.make(alphabet, model.seconds_per_frame, hot, allowed)

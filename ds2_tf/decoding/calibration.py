@@ -10,8 +10,11 @@ from rapidfuzz.distance import Levenshtein
 from ds2_tf.decoding.beam_search import Hypothesis
 from ds2_tf.decoding.confidence import Weights, features
 
+FEWEST = 30
+"""Words of either kind, wrong and right, that a calibration takes."""
+
 _NUM_BINS = 10
-# Keeps weights finite where all words are right.
+# Keeps weights finite where the features tell right from wrong without fail.
 _PENALTY = 1e-3
 
 
@@ -50,13 +53,18 @@ def judge(reference: str, hypothesis: Hypothesis) -> list[bool]:
     return is_right
 
 
-def fit(words: Iterable[tuple[float, float]], is_right: Sequence[bool]) -> Weights:
+def fit(words: Iterable[tuple[float, float]], is_right: Sequence[bool]) -> Weights | None:
     """Returns the weights of `confidence.of_word` under which the truth is most probable.
+
+    None if there are too few words to learn from: less than `FEWEST` that are wrong, or right.
 
     Args:
       words: (mass, acoustic) of each.
       is_right: of each.
     """
+    num_right = sum(is_right)
+    if min(num_right, len(is_right) - num_right) < FEWEST:
+        return None
     x = np.array([(*features(*word), 1.0) for word in words]).reshape(-1, 3)
     y = np.asarray(is_right, float)
 

@@ -59,12 +59,14 @@ class LanguageModel:
         self.alphabet = None
         self._preload = preload
         if not os.path.isfile(self.path):
-            raise UserError(f"{self.path}: there is no such file; name a language model's file")
+            what = "is a folder" if os.path.isdir(self.path) else "there is no such file"
+            raise UserError(f"{self.path}: {what}; name a language model's file")
         library = _library()
         message = ctypes.create_string_buffer(_ERROR_BYTES)
         handle = library.ds2_kenlm_open(os.fsencode(self.path), int(preload), message, _ERROR_BYTES)
         if not handle:
             reason = message.value.decode(errors="replace").rpartition("threw ")[2]
+            reason = "".join(c if c.isprintable() else " " for c in reason)
             raise UserError(
                 f"{self.path}: KenLM cannot read it ({' '.join(reason.split())}); name a binary "
                 "or ARPA file"

@@ -19,6 +19,9 @@ from ds2_tf.errors import UserError
 FILE_NAME = "decoder.json"
 DECODERS = ("greedy", "beam")
 
+ALLOWED_WORDS_SCORE_THRESHOLD = 50.0
+"""The least, in nats, where only given words are written: others that are said cost much there."""
+
 _FORMAT_VERSION = 1
 _KEYS = ("format_version", "decoder", "options", "language_model", "tuning")
 _LANGUAGE_MODEL_KEYS = ("path", "sha256")
@@ -97,9 +100,13 @@ class DecoderSettings:
                     "with; name it by --lm all the same, or tune again by tools.tune_decoder"
                 )
             model = LanguageModel.load(self.language_model, alphabet)
+        options = self.options
+        if allowed_words is not None:
+            depth = max(options.score_threshold, ALLOWED_WORDS_SCORE_THRESHOLD)
+            options = dataclasses.replace(options, score_threshold=depth)
         search = BeamSearchDecoder(
             alphabet,
-            self.options,
+            options,
             model,
             seconds_per_frame=seconds_per_frame,
             hot_words=hot_words,

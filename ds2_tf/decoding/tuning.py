@@ -28,6 +28,7 @@ BEAM_WIDTHS = (8, 16, 32, 64, 128, 256, 512)
 SCORE_THRESHOLDS = (5.0, 10.0, 20.0)
 
 _REFINEMENTS = 20
+_NARROWEST = 32
 # Breaks ties between equal word error rates.
 _TIE = 1e-3
 
@@ -118,8 +119,13 @@ class Tuner:
         return trial
 
     def best(self, trials: Iterable[Trial]) -> Trial:
-        """Returns the best trial, the first of equal ones."""
-        return min(trials, key=lambda trial: trial.loss(self.spaced))
+        """Returns the best trial; of equal ones that in their middle, far from other rates."""
+        trials = list(trials)
+        least = min(trial.loss(self.spaced) for trial in trials)
+        equal = [trial for trial in trials if trial.loss(self.spaced) == least]
+        weights = np.array([(t.options.lm_weight, t.options.word_bonus) for t in equal])
+        distances = np.square(weights - weights.mean(axis=0)).sum(axis=1)
+        return equal[int(np.argmin(distances))]
 
     def grid(
         self,
@@ -185,15 +191,20 @@ class Tuner:
         ]
 
     def cheapest(self, trials: Sequence[Trial], tolerance: float = 0.01) -> Trial:
-        """Returns the trial of the least time whose error rate is nearly the lowest.
+        """Returns the trial of the narrowest beam whose error rate is nearly the lowest.
+
+        Of equal widths the largest score threshold, which the beam then bounds. The times decide
+        nothing: they differ from run to run.
 
         Args:
           trials: some.
           tolerance: the share by which it may be above the lowest.
         """
         limit = (1 + tolerance) * self.best(trials).loss(self.spaced)
-        good = (trial for trial in trials if trial.loss(self.spaced) <= limit)
-        return min(good, key=lambda trial: trial.milliseconds)
+        good = [trial for trial in trials if trial.loss(self.spaced) <= limit]
+        # Narrower beams are hardly faster, and easily too narrow for other recordings.
+        wide = [trial for trial in good if trial.options.beam_width >= _NARROWEST]
+        return min(wide or good, key=lambda t: (t.options.beam_width, -t.options.score_threshold))
 
     def _read_log(self) -> Iterable[Trial]:
         if not self._log.exists():

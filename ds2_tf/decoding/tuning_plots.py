@@ -62,10 +62,18 @@ def reliability(results: Mapping[str, Reliability], path: str | os.PathLike) -> 
     for name, result in results.items():
         label = f"{name} (expected calibration error {result.expected_error:.3f})"
         is_full = result.counts > 0
-        axes.plot(result.confidences[is_full], result.accuracies[is_full], marker="o", label=label)
-    axes.set(xlabel="confidence", ylabel="share of right words", xlim=(0, 1), ylim=(0, 1))
+        x, y = result.confidences[is_full], result.accuracies[is_full]
+        (line,) = axes.plot(x, y, label=label)
+        sizes = 200 * result.counts[is_full] / result.counts.max(initial=1)
+        axes.scatter(x, y, sizes, color=line.get_color())
+    axes.set(
+        xlabel="confidence (the larger a point, the more words)",
+        ylabel="share of right words",
+        xlim=(0, 1),
+        ylim=(0, 1),
+    )
     axes.grid(alpha=0.3)
-    axes.legend()
+    figure.legend(loc="outside lower center")
     _save(figure, path)
 
 

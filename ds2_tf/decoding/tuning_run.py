@@ -6,6 +6,8 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from absl import logging
+
 from ds2_tf import atomic, metrics, posteriors
 from ds2_tf.alphabet import Alphabet
 from ds2_tf.decoding import calibration, confidence, tuning, tuning_plots
@@ -87,8 +89,7 @@ def tune(
 ) -> Result:
     """Finds the best options for a model and a language model, and writes decoder.json.
 
-    Where it was stopped it goes on. Nothing in it is random: the same data give the same options,
-    but for the choice among beams whose times differ by less than the machine's noise.
+    Where it was stopped it goes on. Nothing in it is random: the same data give the same options.
 
     Args:
       workdir: of the trained model.
@@ -128,6 +129,11 @@ def tune(
         unseen_tuner = tuning.Tuner(alphabet, others, model, os.devnull, num_threads)
         judged["unseen"] = _judge(unseen_tuner, others, best.options)
     weights = calibration.fit(*judged["tuned on"])
+    if weights is None:
+        logging.warning(
+            "the confidence is not calibrated: that takes %d wrong words and as many right ones",
+            calibration.FEWEST,
+        )
     reliability = _reliability(judged, weights)
     tuning_plots.reliability(reliability, folder / "reliability.png")
 
@@ -177,7 +183,7 @@ def _judge(tuner: tuning.Tuner, heard: Posteriors, options: BeamSearchOptions) -
 
 
 def _reliability(
-    judged: dict[str, _Judged], weights: confidence.Weights
+    judged: dict[str, _Judged], weights: confidence.Weights | None
 ) -> dict[str, calibration.Reliability]:
     return {
         f"{name}, {kind}": calibration.reliability(
@@ -185,6 +191,7 @@ def _reliability(
         )
         for name, found in judged.items()
         for kind, used in (("mass times probability", None), ("calibrated", weights))
+        if kind != "calibrated" or used is not None
     }
 
 

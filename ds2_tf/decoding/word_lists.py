@@ -31,6 +31,8 @@ def hot_words(text: str, alphabet: Alphabet) -> dict[str, float]:
             boost = float(number) if colon else math.nan
         except ValueError:
             boost = math.nan
+        if colon and not phrase.strip():
+            raise UserError(f"{where}: there is no phrase before {item.strip()!r}; write one")
         if not math.isfinite(boost):
             raise UserError(
                 f"{where}: {item.strip()!r} has no boost; write the phrase, a colon and a number, "

@@ -35,15 +35,18 @@ def test_fitted_weights_find_the_true_ones():
     np.testing.assert_allclose(calibration.fit(words, right), truth, atol=0.1)
 
 
-@pytest.mark.parametrize("is_right", [True, False])
-def test_sets_without_variety_have_finite_weights(is_right):
-    weights = calibration.fit([(0.9, -0.1)] * 10, [is_right] * 10)
+@pytest.mark.parametrize("num_wrong", [0, 29, 71, 100])
+def test_too_few_words_of_a_kind_teach_nothing(num_wrong):
+    right = [False] * num_wrong + [True] * (100 - num_wrong)
+    assert calibration.fit([(0.9, -0.1)] * 100, right) is None
+
+
+def test_features_without_fail_have_finite_weights():
+    words = [(0.99, -0.01)] * 50 + [(0.2, -2.0)] * 50
+    weights = calibration.fit(words, [True] * 50 + [False] * 50)
     assert all(math.isfinite(weight) for weight in weights)
-    assert (confidence.of_word(0.9, -0.1, weights) > 0.5) == is_right
-
-
-def test_no_words_at_all_have_finite_weights():
-    assert all(math.isfinite(weight) for weight in calibration.fit([], []))
+    assert confidence.of_word(0.99, -0.01, weights) > 0.9
+    assert confidence.of_word(0.2, -2.0, weights) < 0.1
 
 
 def test_reliability_measures_the_distance_from_the_truth():

@@ -8,7 +8,7 @@ import pytest
 
 from ds2_tf import audio, manifest, posteriors
 from ds2_tf.acoustic_model import AcousticModel
-from ds2_tf.decoding import settings, tuning_run
+from ds2_tf.decoding import calibration, settings, tuning_run
 from ds2_tf.decoding.beam_options import BeamSearchOptions
 from ds2_tf.decoding.tuning_run import Grids
 from ds2_tf.evaluate import evaluate
@@ -41,16 +41,18 @@ def run(tiny_workdir, digits_folder, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def result(run):
-    return tuning_run.tune(
-        run,
-        manifest.read(run / "dev.jsonl"),
-        run / "lm.arpa",
-        manifest.read(run / "test.jsonl"),
-        start=START,
-        grids=GRIDS,
-        num_threads=2,
-        progress=False,
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(calibration, "FEWEST", 1)
+        return tuning_run.tune(
+            run,
+            manifest.read(run / "dev.jsonl"),
+            run / "lm.arpa",
+            manifest.read(run / "test.jsonl"),
+            start=START,
+            grids=GRIDS,
+            num_threads=2,
+            progress=False,
+        )
 
 
 def test_writes_the_best_into_the_workdir(run, result):
@@ -143,8 +145,12 @@ def test_the_program_goes_on_where_the_function_was(run, result):
         "--score_thresholds=10",
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout == tuning_run.report(result) + f"\nwritten: {run}/decoder.json\n"
-    assert settings.load(run) == result.settings
+    # A program needs more wrong words than the eight utterances have.
+    assert "the confidence is not calibrated: that takes 30 wrong words" in done.stderr
+    page = [line for line in tuning_run.report(result).splitlines() if "calibrated" not in line]
+    assert done.stdout.splitlines() == [*page, "", f"written: {run}/decoder.json"]
+    options = dataclasses.replace(result.settings.options, confidence=None)
+    assert settings.load(run).options == options
     assert (run / "tuning" / "trials.jsonl").read_text() == trials
 
 

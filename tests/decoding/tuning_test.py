@@ -1,3 +1,4 @@
+import dataclasses
 import json
 
 import numpy as np
@@ -112,3 +113,22 @@ def test_without_words_characters_count(tmp_path):
         mandarin, Posteriors([log_probs], ["你你"], "d"), None, tmp_path / "trials.jsonl"
     )
     assert tuner.try_options(OPTIONS).loss(tuner.spaced) == 0.5
+
+
+def test_of_equal_trials_the_middle_and_the_narrow_beam_are_taken(posteriors, tmp_path):
+    tuner = tuning.Tuner(ABC, posteriors, None, tmp_path / "trials.jsonl")
+
+    def trial(rate, milliseconds=1.0, **options):
+        return tuning.Trial(dataclasses.replace(OPTIONS, **options), rate, rate, milliseconds)
+
+    weights = [(a, b, 0.2 if a == 0 else 0.1) for a in (0.0, 0.5, 1.0, 1.5) for b in (-1, 0, 1)]
+    best = tuner.best([trial(rate, lm_weight=a, word_bonus=b) for a, b, rate in weights])
+    assert (best.options.lm_weight, best.options.word_bonus) == (1.0, 0)
+    beams = [
+        trial(0.1, 1.0, beam_width=512, score_threshold=5.0),
+        trial(0.1, 3.0, beam_width=64, score_threshold=10.0),
+        trial(0.1, 4.0, beam_width=64, score_threshold=20.0),
+        trial(0.1, 0.5, beam_width=8, score_threshold=20.0),
+        trial(0.2, 0.1, beam_width=32, score_threshold=20.0),
+    ]
+    assert tuner.cheapest(beams) == beams[2]

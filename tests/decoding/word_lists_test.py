@@ -34,7 +34,7 @@ def test_hot_words_from_a_file(tmp_path):
             "ann:inf",
             "'ann:inf' has no boost; write the phrase, a colon and a number, as in 'new york:3'",
         ),
-        (" :5", "' ' holds no word; leave it out"),
+        (" :5", "there is no phrase before ':5'; write one"),
         ("ann:5,Ann:3", "'ann' occurs twice; give it one boost"),
         (
             "na\u00efve c3:5",
