@@ -7,10 +7,9 @@ Source: Deep Speech 2, sections 3.8 and 7.3.
 
 import ctypes
 import functools
-import itertools
 import math
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -18,7 +17,14 @@ from ds2_tf.alphabet import BLANK, Alphabet
 from ds2_tf.decoding import lm_text
 from ds2_tf.decoding.beam_options import BeamSearchOptions, Hypothesis, WordEvidence
 from ds2_tf.decoding.language_model import LanguageModel
-from ds2_tf.decoding.spelling import LETTER, SPACE, UNIT, Speller, kinds
+from ds2_tf.decoding.native_words import (
+    characters_of,
+    native_words,
+    ragged,
+    with_boundaries,
+    words_of,
+)
+from ds2_tf.decoding.spelling import LETTER, UNIT, Speller, kinds
 from ds2_tf.native import decoder_library
 from ds2_tf.transcript import Symbol
 
@@ -79,7 +85,7 @@ class BeamSearchDecoder:
         self._check_vocabulary()
         self._kinds = kinds(alphabet, self._unit)
         self._speller = Speller(alphabet, self._kinds, seconds_per_frame, options.confidence)
-        self._characters = _characters(alphabet)
+        self._characters = characters_of(alphabet)
         self._phrases = self._new_phrases(self.hot_words)
         self._handle = self._new_decoder()
 
@@ -202,7 +208,7 @@ class BeamSearchDecoder:
                 if self._kinds[label] == UNIT and len(symbol) == 1:
                     unit_tokens[label] = model.index(symbol)
         lexicon = self._lexicon()
-        words, kept = _words(lexicon) if lexicon is not None else (None, ())
+        words, kept = native_words(lexicon) if lexicon is not None else (None, ())
         config = decoder_library.Config(
             num_labels=alphabet.num_labels,
             space=space,
@@ -284,21 +290,21 @@ class BeamSearchDecoder:
                 raise ValueError(f"hot word {text!r}: {error}") from error
             if not labels:
                 raise ValueError(f"hot word {text!r} holds no word")
-            phrase = _with_boundaries(labels, self._kinds, self._units_spell_words)
+            phrase = with_boundaries(labels, self._kinds, self._units_spell_words)
             phrases.append((phrase, boost))
             words += [
                 (word, model.index(self.alphabet.decode(word)) if model is not None else 0)
-                for word in _words_of(labels, self._kinds, self._units_spell_words)
+                for word in words_of(labels, self._kinds, self._units_spell_words)
             ]
-        flat, ends = _ragged(phrase for phrase, _ in phrases)
+        flat, ends = ragged(phrase for phrase, _ in phrases)
         boosts = np.array([boost for _, boost in phrases], np.float32)
-        native_words, kept = _words(words)
+        spelt, kept = native_words(words)
         native = decoder_library.HotPhrases(
             num_phrases=len(phrases),
             labels=flat.ctypes.data,
             ends=ends.ctypes.data,
             boosts=boosts.ctypes.data,
-            words=native_words,
+            words=spelt,
         )
         return native, (flat, ends, boosts, kept)
 
@@ -421,69 +427,3 @@ def _unit(alphabet: Alphabet, model: LanguageModel | None) -> str:
     if model is not None:
         return model.info.unit
     return "word" if alphabet.spaced else "mixed"
-
-
-def _characters(alphabet: Alphabet) -> np.ndarray:
-    """Returns the labels of the characters that each label stands for [V, 2] int32; 0: none."""
-    labels = {symbol: label for label, symbol in enumerate(alphabet.symbols, start=1)}
-    characters = np.full((alphabet.num_labels, 2), BLANK, np.int32)
-    for symbol, label in labels.items():
-        for i, character in enumerate(symbol):
-            characters[label, i] = labels[character]
-    return characters
-
-
-def _with_boundaries(
-    labels: Iterable[int], kinds: Sequence[int], units_spell_words: bool
-) -> list[int]:
-    """Returns a phrase with a boundary at either end, between words, and around units."""
-    phrase = [decoder_library.BOUNDARY]
-    for label in labels:
-        is_word = kinds[label] == UNIT and not units_spell_words
-        if (kinds[label] == SPACE or is_word) and phrase[-1] != decoder_library.BOUNDARY:
-            phrase.append(decoder_library.BOUNDARY)
-        if kinds[label] != SPACE:
-            phrase.append(label)
-        if is_word:
-            phrase.append(decoder_library.BOUNDARY)
-    if phrase[-1] != decoder_library.BOUNDARY:
-        phrase.append(decoder_library.BOUNDARY)
-    return phrase
-
-
-def _words_of(
-    labels: Iterable[int], kinds: Sequence[int], units_spell_words: bool
-) -> list[list[int]]:
-    """Returns the labels of each word of a phrase."""
-    words: list[list[int]] = []
-    last = SPACE
-    for label in labels:
-        kind = kinds[label]
-        if kind == UNIT and units_spell_words:
-            kind = LETTER
-        if kind != SPACE:
-            if kind == UNIT or last != LETTER:
-                words.append([])
-            words[-1].append(label)
-        last = kind
-    return words
-
-
-def _words(words: Sequence[tuple[list[int], int]]) -> tuple[decoder_library.Words, tuple]:
-    """Returns words for the library, and the arrays that must live as long."""
-    labels, ends = _ragged(labels for labels, _ in words)
-    tokens = np.array([token for _, token in words], np.uint32)
-    native = decoder_library.Words(
-        num_words=len(words),
-        labels=labels.ctypes.data,
-        ends=ends.ctypes.data,
-        tokens=tokens.ctypes.data,
-    )
-    return native, (labels, ends, tokens)
-
-
-def _ragged(rows: Iterable[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the rows' labels one after the other, and where each row ends."""
-    rows = list(rows)
-    labels = np.fromiter(itertools.chain.from_iterable(rows), np.int32)
-    return labels, np.cumsum([len(row) for row in rows], dtype=np.uintp)
