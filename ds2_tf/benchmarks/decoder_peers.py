@@ -102,25 +102,22 @@ def pyctcdecode(posteriors: str, lm: str, words: str, settings: dict[str, Any]) 
     """Returns pyctcdecode's decoder with its own pruning."""
     import pyctcdecode as library
 
-    symbols = _posteriors(posteriors)[1]
-    search = library.build_ctcdecoder(
-        symbols,
-        kenlm_model_path=lm,
-        unigrams=_words(words),
-        alpha=settings["lm_weight"],
-        beta=settings["word_bonus"],
-        unk_score_offset=_NEVER,
-    )
-    return lambda log_probs: search.decode(log_probs, beam_width=settings["beam_width"])
+    return _of_unigrams(library.build_ctcdecoder, posteriors, lm, words, settings)
 
 
 def ctc_beam_decoder(posteriors: str, lm: str, words: str, settings: dict[str, Any]) -> Decode:
     """Returns ctc-beam-decoder's, with its own pruning."""
     import ctc_beam_decoder as library
 
-    symbols = _posteriors(posteriors)[1]
-    search = library.BeamSearchDecoder(
-        symbols,
+    return _of_unigrams(library.BeamSearchDecoder, posteriors, lm, words, settings)
+
+
+def _of_unigrams(
+    make: Callable[..., Any], posteriors: str, lm: str, words: str, settings: dict[str, Any]
+) -> Decode:
+    """Returns a decoder of one of the libraries that take the same arguments."""
+    search = make(
+        _posteriors(posteriors)[1],
         kenlm_model_path=lm,
         unigrams=_words(words),
         alpha=settings["lm_weight"],
